@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
-use evenkeel_cluster::{Cluster, Settings};
+use evenkeel_cluster::{Cluster, ClusterOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Subcommand)]
@@ -71,11 +71,15 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     check_kubeconfig(&options.kubeconfig).await?;
     let server = builder.build().await.context("cannot start the cluster")?;
     let cluster = if options.api_only {
-        Cluster::bare(server)
+        Cluster::api_only(server)
     } else {
-        let without = options.disabled_controllers.iter().cloned().collect();
-        let settings = Settings { nodes: options.nodes, without, ..Settings::default() };
-        Cluster::on(server, &settings).context("cannot start the cluster")?
+        let disabled_controllers = options.disabled_controllers.iter().cloned().collect();
+        let cluster_options = ClusterOptions {
+            nodes: options.nodes,
+            disabled_controllers,
+            ..ClusterOptions::default()
+        };
+        Cluster::with_server(server, &cluster_options).context("cannot start the cluster")?
     };
     let address = SocketAddr::new(options.address, options.port);
     let mut listen = Options::default();

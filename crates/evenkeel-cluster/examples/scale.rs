@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evenkeel_cluster::{Cluster, Settings};
+use evenkeel_cluster::{Cluster, ClusterOptions};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -19,7 +19,8 @@ async fn main() -> Outcome<()> {
     let mut next = |default| arguments.next().unwrap_or(Ok(default));
     let (nodes, deployments, replicas) = (next(1)?, next(1)?, next(3)?);
     let begun = Instant::now();
-    let cluster = Cluster::start_with(&Settings { nodes, ..Settings::default() }).await?;
+    let cluster =
+        Cluster::start_with(&ClusterOptions { nodes, ..ClusterOptions::default() }).await?;
     let client = cluster.client();
     let all: Api<Node> = Api::all(client.clone());
     while all.list_metadata(&ListParams::default()).await?.items.len() < nodes

@@ -2,14 +2,14 @@
 
 use evenkeel::{BoxError, Manager};
 
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::{
     StartError, controller_ref, cronjob, daemonset, deployment, disruption, endpoints, garbage,
     job, kubelet, namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount,
     statefulset, volumes,
 };
 
-type Register = fn(&Manager, &Settings) -> Result<(), BoxError>;
+type Register = fn(&Manager, &ClusterOptions) -> Result<(), BoxError>;
 
 /// Every controller; the order has no meaning.
 const ALL: &[(&str, Register)] = &[
@@ -42,17 +42,17 @@ const ALL: &[(&str, Register)] = &[
 ];
 
 /// Registers all that are not switched off.
-pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), StartError> {
-    if let Some(unknown) = settings.without.iter().find(|name| !names().any(|known| known == *name))
+pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), StartError> {
+    if let Some(unknown) =
+        options.disabled_controllers.iter().find(|name| !names().any(|known| known == *name))
     {
         return Err(StartError::UnknownController { name: unknown.clone() });
     }
     controller_ref::index(manager)
         .map_err(|source| StartError::Controller { name: "indexes", source: source.into() })?;
     for (name, register) in ALL {
-        if !settings.without.contains(*name) {
-            register(manager, settings)
-                .map_err(|source| StartError::Controller { name, source })?;
+        if !options.disabled_controllers.contains(*name) {
+            register(manager, options).map_err(|source| StartError::Controller { name, source })?;
         }
     }
     Ok(())

@@ -21,14 +21,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PropagationPolicy;
 
 use crate::job::{holds, is_finished};
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use schedule::{Missed, Schedule};
 
 pub(crate) const NAME: &str = "cronjob-controller";
 
 struct CronJobs;
 
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     manager.controller(CronJobs).named(NAME).owns::<Job>().register()?;
     Ok(())
 }

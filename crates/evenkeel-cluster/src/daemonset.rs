@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 
 use crate::deployment::resolve;
 use crate::history::{self, History};
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::{controller_ref, pods};
 use pod::{Fit, fit, target};
 
@@ -29,7 +29,7 @@ pub(crate) const NAME: &str = "daemonset-controller";
 
 struct DaemonSets;
 
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     // What a node is asked for by: not its heartbeats.
     let matters = Predicate::new(|event| {
         let (Some(old), Some(new)) = (event.old(), event.new()) else { return true };

@@ -25,7 +25,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus, R
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::controller_ref;
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 
 pub(crate) use limits::resolve;
 
@@ -33,7 +33,7 @@ pub(crate) const NAME: &str = "deployment-controller";
 
 struct Deployments;
 
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     manager
         .controller(Deployments)
         .named(NAME)

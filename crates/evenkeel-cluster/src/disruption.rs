@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::{Selector, SelectorExt as _};
 
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::pods::is_ready;
 
 /// As `kube-controller-manager` calls it.
@@ -31,7 +31,7 @@ pub(crate) const NAME: &str = "disruption-controller";
 const DELETION: Duration = Duration::from_secs(120);
 
 /// Has the controller run with the manager.
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let cache = manager.cache().clone();
     manager
         .controller(Budgets)

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::{Expression, Selector};
 
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::pods;
 
 /// As `kube-controller-manager` calls the controller of EndpointSlices.
@@ -35,17 +35,17 @@ pub(crate) const MIRROR: &str = "endpointslice-mirroring-controller";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// Has the controller of EndpointSlices run with the manager.
-pub(crate) fn register_slices(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_slices(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     slices::register(manager)
 }
 
 /// Has the controller of Endpoints run with the manager.
-pub(crate) fn register_legacy(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_legacy(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     legacy::register(manager)
 }
 
 /// Registers the controller that mirrors Endpoints into EndpointSlices.
-pub(crate) fn register_mirror(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_mirror(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     mirror::register(manager)
 }
 

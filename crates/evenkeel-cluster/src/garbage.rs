@@ -37,7 +37,7 @@ use tokio::time::timeout;
 
 use self::graph::{Graph, Place, State};
 use crate::discovery::{Type, Types};
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 
 /// As `kube-controller-manager` calls it.
 pub(crate) const NAME: &str = "garbage-collector-controller";
@@ -56,7 +56,7 @@ const REDISCOVER: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Has the garbage collector run with the manager.
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let collector = Collector::new(manager);
     manager.spawn(NAME, |stop| collector.run(stop))?;
     Ok(())

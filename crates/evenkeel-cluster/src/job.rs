@@ -35,7 +35,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, Namespace, ObjectFieldSelector, Pod};
 
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::{controller_ref, finalizers, pods};
 use backoff::Backoffs;
 use finish::Finish;
@@ -59,7 +59,7 @@ struct Jobs {
     backoffs: Backoffs,
 }
 
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     manager
         .controller(Jobs::default())
         .named(NAME)

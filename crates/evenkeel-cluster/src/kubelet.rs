@@ -3,7 +3,7 @@
 //! One controller stands for the kubelets of all nodes. The state of each pod is its
 //! [`Lifecycle`], a state machine on tokio's clock with a state for each container; the status of
 //! the pod is computed from it and written when it changes. What happens to the containers is set by
-//! the pod's [`Plan`], their commands and probes.
+//! the pod's [`PodSimulation`], their commands and probes.
 
 mod addresses;
 
@@ -55,11 +55,13 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
-pub use simulation::{PLAN_ANNOTATION, Plan, PlanError, Plans};
+pub use simulation::{
+    POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulationError, PodSimulations,
+};
 
 use crate::controller_ref::BY_NODE;
 use crate::nodes::Facts;
-use crate::options::{Delays, Settings};
+use crate::options::{ClusterOptions, Delays};
 use crate::pods;
 use addresses::Addresses;
 use events::{Event, Events};
@@ -69,7 +71,7 @@ pub(crate) const NAME: &str = "kubelet";
 
 struct Kubelets {
     delays: Delays,
-    plans: Plans,
+    pod_simulations: PodSimulations,
     lifecycles: Mutex<HashMap<Key, Lifecycle>>,
     event_recorder: EventRecorder,
     addresses: Addresses,
@@ -77,10 +79,10 @@ struct Kubelets {
     nodes: Mutex<HashMap<String, (Version, Facts)>>,
 }
 
-pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), BoxError> {
     let kubelets = Kubelets {
-        delays: settings.delays,
-        plans: settings.plans.clone(),
+        delays: options.delays,
+        pod_simulations: options.pod_simulations.clone(),
         lifecycles: Mutex::default(),
         event_recorder: manager.event_recorder(NAME),
         addresses: Addresses::default(),
@@ -123,8 +125,9 @@ impl Reconciler for Kubelets {
             // Every address of the node is taken; one is released when a pod goes.
             return Ok(Action::requeue_after(Duration::from_secs(1)));
         };
-        let plan = self.plans.of(&pod);
-        let inputs = Inputs { pod: &pod, plan: &plan, delays: &self.delays, now, wall: &wall };
+        let simulation = self.pod_simulations.of(&pod);
+        let inputs =
+            Inputs { pod: &pod, simulation: &simulation, delays: &self.delays, now, wall: &wall };
         let mut events = Events::new(&pod);
         let next = lifecycle.advance(&inputs, &mut events);
         let over = lifecycle.is_over();

@@ -72,9 +72,9 @@ use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, ServerHandle};
 use tokio::task::JoinSet;
 
-pub use kubelet::{PLAN_ANNOTATION, Plan, PlanError, Plans};
-pub use nodes::{NODE_ANNOTATION, SIMULATED_ANNOTATION};
-pub use options::{Capacity, Delays, Settings};
+pub use kubelet::{POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulationError, PodSimulations};
+pub use nodes::{NODE_SIMULATION_ANNOTATION, SIMULATED_NODE_ANNOTATION};
+pub use options::{Capacity, ClusterOptions, Delays};
 
 /// What time it is when a seeded cluster starts: 2026-01-01T00:00:00Z, as the API server has it.
 const SEEDED_START: i64 = 1_767_225_600;
@@ -93,7 +93,7 @@ pub enum StartError {
     /// The API server could not be set up.
     #[error(transparent)]
     Server(#[from] BuildError),
-    /// [`Settings::without`] names a controller that does not exist.
+    /// [`ClusterOptions::disabled_controllers`] names a controller that does not exist.
     #[error(
         "there is no controller {name:?} to switch off; controllers are: {}",
         controllers::names().collect::<Vec<_>>().join(", ")
@@ -118,37 +118,37 @@ impl Cluster {
     /// # Errors
     /// When the API server or a controller cannot be set up.
     pub async fn start() -> Result<Self, StartError> {
-        Self::start_with(&Settings::default()).await
+        Self::start_with(&ClusterOptions::default()).await
     }
 
-    /// Starts a cluster as `settings` say.
+    /// Starts a cluster as `options` say.
     ///
     /// # Errors
     /// When the API server or a controller cannot be set up.
-    pub async fn start_with(settings: &Settings) -> Result<Self, StartError> {
+    pub async fn start_with(options: &ClusterOptions) -> Result<Self, StartError> {
         let mut builder = ApiServer::builder();
-        if let Some(seed) = settings.seed {
+        if let Some(seed) = options.seed {
             builder = builder.seed(seed);
         }
         let server = builder.build().await?;
-        if settings.seed.is_none() || settings.clock.is_some() {
-            return Self::on(server, settings);
+        if options.seed.is_none() || options.clock.is_some() {
+            return Self::with_server(server, options);
         }
         // A seeded server's clock starts at a fixed time; the controllers' is the same.
         let start = jiff::Timestamp::from_second(SEEDED_START).unwrap_or_default();
         let clock = Some(evenkeel::Clock::starting_at(start));
-        Self::on(server, &Settings { clock, ..settings.clone() })
+        Self::with_server(server, &ClusterOptions { clock, ..options.clone() })
     }
 
     /// Brings a server of the caller's making to life.
     ///
     /// # Errors
     /// When a controller cannot be set up.
-    pub fn on(server: ApiServer, settings: &Settings) -> Result<Self, StartError> {
+    pub fn with_server(server: ApiServer, options: &ClusterOptions) -> Result<Self, StartError> {
         let client = kube::Client::new(server.service(), "default");
-        let (manager, running) = run_controllers(client, settings)?;
+        let (manager, running) = run_controllers(client, options)?;
         server.mark_component_healthy("controller-manager");
-        if !settings.without.contains(scheduler::NAME) {
+        if !options.disabled_controllers.contains(scheduler::NAME) {
             server.mark_component_healthy("scheduler");
         }
         Ok(Self { server, manager, running })
@@ -156,7 +156,7 @@ impl Cluster {
 
     /// Only the server: nothing happens but what clients do.
     #[must_use]
-    pub fn bare(server: ApiServer) -> Self {
+    pub fn api_only(server: ApiServer) -> Self {
         let client = kube::Client::new(server.service(), "default");
         let manager = Manager::builder("kube-controller-manager")
             .cache(CacheOptions::in_process())
@@ -207,17 +207,17 @@ impl Cluster {
 /// Runs the controllers of a cluster as clients of its API server, until the tasks are dropped.
 fn run_controllers(
     client: kube::Client,
-    settings: &Settings,
+    options: &ClusterOptions,
 ) -> Result<(Manager, JoinSet<Result<(), RunError>>), StartError> {
     let mut manager = Manager::builder("kube-controller-manager").cache(CacheOptions::in_process());
-    if let Some(seed) = settings.seed {
+    if let Some(seed) = options.seed {
         manager = manager.seed(seed);
     }
-    if let Some(clock) = settings.clock.clone() {
+    if let Some(clock) = options.clock.clone() {
         manager = manager.clock(clock);
     }
     let manager = manager.build(client);
-    controllers::register(&manager, settings)?;
+    controllers::register(&manager, options)?;
     let mut running = JoinSet::new();
     running.spawn(manager.clone().run_until(std::future::pending()));
     Ok((manager, running))

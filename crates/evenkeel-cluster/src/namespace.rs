@@ -27,7 +27,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use parking_lot::Mutex;
 
 use self::conditions::Findings;
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::pods;
 
 /// As `kube-controller-manager` calls it.
@@ -37,7 +37,7 @@ pub(crate) const NAME: &str = "namespace-controller";
 const FINALIZER: &str = "kubernetes";
 
 /// Has the controller run with the manager.
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let handle: Arc<OnceLock<ControllerHandle>> = Arc::default();
     // A namespace is retried at least every minute, never later.
     let backoff = Backoff::exponential(Duration::from_millis(5), Duration::from_secs(60));

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::controller_ref::{BY_NODE, node_of};
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::pods;
 use crate::scheduler::tolerates;
 use zones::{Admission, Zones};
@@ -51,7 +51,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let handle: Arc<OnceLock<ControllerHandle>> = Arc::default();
     let lifecycle = Lifecycle {
         zones: Mutex::default(),
@@ -70,7 +70,7 @@ pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> 
     Ok(())
 }
 
-pub(crate) fn register_eviction(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_eviction(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let arrivals = Watch::mapped::<Pod>(|pod, _| {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         node.map(Key::cluster).into_iter().collect()
@@ -87,7 +87,7 @@ pub(crate) fn register_eviction(manager: &Manager, _: &Settings) -> Result<(), B
     Ok(())
 }
 
-pub(crate) fn register_garbage(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_garbage(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let reconciler = Garbage { gone: Mutex::default() };
     manager.controller(reconciler).named(GARBAGE).reads::<Pod>().register()?;
     let going = Predicate::new(|event| event.new().is_some_and(|new| new.meta().is_deleting()));

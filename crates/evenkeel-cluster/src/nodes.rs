@@ -1,8 +1,9 @@
 //! The simulated nodes: they register, report what they have, and renew their leases.
 //!
-//! A node is simulated if its annotation [`SIMULATED_ANNOTATION`] says so; the cluster makes as many
-//! as its settings ask for, and one that somebody creates with that annotation joins them. A node
-//! whose annotation [`NODE_ANNOTATION`] is `down` falls silent, as if its machine had lost power.
+//! A node is simulated if its annotation [`SIMULATED_NODE_ANNOTATION`] is `true`. The cluster creates
+//! [`ClusterOptions::nodes`] of them; a node that a client creates with the annotation is simulated
+//! too. A node whose annotation [`NODE_SIMULATION_ANNOTATION`] is `down` stops reporting, as if its
+//! machine had lost power.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -21,14 +22,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Owne
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::options::{Capacity, Settings};
+use crate::options::{Capacity, ClusterOptions};
 use crate::pods;
 
 /// The annotation of a node that has no machine behind it.
-pub const SIMULATED_ANNOTATION: &str = "evenkeel.dev/simulated";
+pub const SIMULATED_NODE_ANNOTATION: &str = "evenkeel.dev/simulated";
 
 /// The annotation of a simulated node that tells how it fares; `down` is all there is to tell.
-pub const NODE_ANNOTATION: &str = "evenkeel.dev/simulate";
+pub const NODE_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 
 pub(crate) const NAME: &str = "node-registration";
 
@@ -65,8 +66,8 @@ impl Facts {
         let address = addresses.into_iter().flatten().find(|address| address.type_ == "InternalIP");
         let range = node.spec.as_ref().and_then(|spec| spec.pod_cidr.as_deref());
         Self {
-            simulated: annotation(SIMULATED_ANNOTATION) == Some("true"),
-            down: annotation(NODE_ANNOTATION) == Some("down"),
+            simulated: annotation(SIMULATED_NODE_ANNOTATION) == Some("true"),
+            down: annotation(NODE_SIMULATION_ANNOTATION) == Some("down"),
             address: address.map(|address| address.address.clone()),
             network: range.and_then(|range| range.split('/').next()?.parse().ok()),
         }
@@ -98,12 +99,12 @@ impl State {
     }
 }
 
-pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), BoxError> {
-    let wanted: Vec<String> = names(settings.nodes).collect();
+pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), BoxError> {
+    let wanted: Vec<String> = names(options.nodes).collect();
     let keys: Vec<Key> = wanted.iter().map(|name| Key::cluster(name)).collect();
     let nodes = Nodes {
         wanted: wanted.into_iter().collect(),
-        capacity: settings.capacity.clone(),
+        capacity: options.capacity.clone(),
         state: Mutex::default(),
     };
     manager
@@ -173,7 +174,7 @@ impl Nodes {
             ("kubernetes.io/os", "linux"),
         ];
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let annotations = [(SIMULATED_ANNOTATION, "true")];
+        let annotations = [(SIMULATED_NODE_ANNOTATION, "true")];
         Node {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use evenkeel::Clock;
 
-use crate::kubelet::Plans;
+use crate::kubelet::PodSimulations;
 
 /// How a cluster behaves. The default is one node, everything switched on, and no delays but that
 /// of containers that are stopped.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ClusterOptions {
     /// How many simulated nodes there are.
     pub nodes: usize,
     /// What each simulated node has to give.
@@ -18,10 +18,10 @@ pub struct Settings {
     /// How long simulated pods take.
     pub delays: Delays,
     /// What happens to the containers of pods without a plan of their own.
-    pub plans: Plans,
+    pub pod_simulations: PodSimulations,
     /// Controllers that are not run, by the names `kube-controller-manager --controllers` knows
     /// (and `scheduler`, `kubelet`, and `node-registration`, which makes the simulated nodes).
-    pub without: BTreeSet<String>,
+    pub disabled_controllers: BTreeSet<String>,
     /// Makes uids, names and jitter repeat.
     pub seed: Option<u64>,
     /// Where wall-clock time comes from; the machine's unless set.
@@ -86,14 +86,14 @@ impl Default for Capacity {
     }
 }
 
-impl Default for Settings {
+impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
             nodes: 1,
             capacity: Capacity::default(),
             delays: Delays::default(),
-            plans: Plans::default(),
-            without: BTreeSet::new(),
+            pod_simulations: PodSimulations::default(),
+            disabled_controllers: BTreeSet::new(),
             seed: None,
             clock: None,
             root_ca: None,
@@ -101,11 +101,11 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl ClusterOptions {
     /// Switches a controller off.
     #[must_use]
-    pub fn without(mut self, controller: &str) -> Self {
-        self.without.insert(controller.to_owned());
+    pub fn disable_controller(mut self, controller: &str) -> Self {
+        self.disabled_controllers.insert(controller.to_owned());
         self
     }
 }

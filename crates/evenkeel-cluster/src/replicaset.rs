@@ -22,7 +22,7 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStat
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 
 use crate::controller_ref;
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::pods;
 use digest::{Digest, Digests};
 use set::Set;
@@ -38,11 +38,11 @@ struct Sets<S> {
     marker: PhantomData<fn() -> S>,
 }
 
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     register_sets::<ReplicaSet>(manager)
 }
 
-pub(crate) fn register_elder(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_elder(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     register_sets::<ReplicationController>(manager)
 }
 

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::pods;
 use cache::{Book, Placed};
 use fit::Needs;
@@ -57,12 +57,12 @@ struct Desk {
     seen: Mutex<HashMap<Key, Instant>>,
 }
 
-pub(crate) fn register(manager: &Manager, settings: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), BoxError> {
     let desk = Arc::new(Desk {
         book: Mutex::default(),
         pods: OnceLock::new(),
         loaded: OnceCell::new(),
-        delay: settings.delays.schedule,
+        delay: options.delays.schedule,
         event_recorder: manager.event_recorder(PROFILE),
         seen: Mutex::default(),
     });

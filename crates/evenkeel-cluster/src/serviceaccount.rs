@@ -11,7 +11,7 @@ use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 
 /// As `kube-controller-manager` calls the controller of service accounts.
 pub(crate) const ACCOUNTS: &str = "serviceaccount-controller";
@@ -26,7 +26,7 @@ const CONFIG_MAP: &str = "kube-root-ca.crt";
 const NO_AUTHORITY: &str = "# No certificate authority: this API server is reached in-process.\n";
 
 /// Has the controller of service accounts run with the manager.
-pub(crate) fn register_accounts(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_accounts(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     manager
         .controller(Accounts)
         .named(ACCOUNTS)
@@ -36,8 +36,11 @@ pub(crate) fn register_accounts(manager: &Manager, _: &Settings) -> Result<(), B
 }
 
 /// Has the publisher of the authority run with the manager.
-pub(crate) fn register_authority(manager: &Manager, settings: &Settings) -> Result<(), BoxError> {
-    let certificate = settings.root_ca.clone().unwrap_or_else(|| NO_AUTHORITY.to_owned());
+pub(crate) fn register_authority(
+    manager: &Manager,
+    options: &ClusterOptions,
+) -> Result<(), BoxError> {
+    let certificate = options.root_ca.clone().unwrap_or_else(|| NO_AUTHORITY.to_owned());
     manager
         .controller(Authority { certificate })
         .named(AUTHORITY)

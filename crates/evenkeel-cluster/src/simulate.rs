@@ -7,10 +7,10 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::{Cluster, NODE_ANNOTATION, PLAN_ANNOTATION, Plan};
+use crate::{Cluster, NODE_SIMULATION_ANNOTATION, POD_SIMULATION_ANNOTATION, PodSimulation};
 
 impl Cluster {
-    /// Has a pod fare as `plan` says from now on.
+    /// Has a pod fare as `simulation` says from now on.
     ///
     /// # Errors
     /// When there is no such pod.
@@ -18,10 +18,10 @@ impl Cluster {
         &self,
         namespace: &str,
         pod: &str,
-        plan: &Plan,
+        simulation: &PodSimulation,
     ) -> Result<(), kube::Error> {
         let pods: Api<Pod> = Api::namespaced(self.client(), namespace);
-        let patch = annotate(PLAN_ANNOTATION, json!(plan.to_string()));
+        let patch = annotate(POD_SIMULATION_ANNOTATION, json!(simulation.to_string()));
         pods.patch_metadata(pod, &PatchParams::default(), &patch).await.map(drop)
     }
 
@@ -43,7 +43,7 @@ impl Cluster {
 
     async fn annotate_node(&self, node: &str, value: Value) -> Result<(), kube::Error> {
         let nodes: Api<Node> = Api::all(self.client());
-        let patch = annotate(NODE_ANNOTATION, value);
+        let patch = annotate(NODE_SIMULATION_ANNOTATION, value);
         nodes.patch_metadata(node, &PatchParams::default(), &patch).await.map(drop)
     }
 }

@@ -22,7 +22,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
 use crate::deployment::resolve;
 use crate::history::{self, History};
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 use crate::{controller_ref, pods};
 use pod::{Slot, ordinal, revision_of};
 
@@ -30,7 +30,7 @@ pub(crate) const NAME: &str = "statefulset-controller";
 
 struct StatefulSets;
 
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     // A pod may wait for a claim of a former pod to go: claims are named after their pod.
     let claims = Watch::mapped_metadata::<PersistentVolumeClaim>(|claim, _| {
         let owners = claim.owners().iter().filter(|owner| &*owner.kind == "StatefulSet");

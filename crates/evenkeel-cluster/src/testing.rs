@@ -14,24 +14,24 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use crate::{Cluster, Settings};
+use crate::{Cluster, ClusterOptions};
 
 /// A cluster with these controllers only, that repeats.
 pub(crate) async fn cluster(only: &[&str]) -> Cluster {
-    Cluster::start_with(&settings(only)).await.unwrap()
+    Cluster::start_with(&options(only)).await.unwrap()
 }
 
-/// The settings of such a cluster.
-pub(crate) fn settings(only: &[&str]) -> Settings {
-    let mut settings = Settings {
+/// The options of such a cluster.
+pub(crate) fn options(only: &[&str]) -> ClusterOptions {
+    let mut options = ClusterOptions {
         seed: Some(1),
         clock: Some(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())),
-        ..Settings::default()
+        ..ClusterOptions::default()
     };
     for name in crate::controllers::names().filter(|name| !only.contains(name)) {
-        settings = settings.without(name);
+        options = options.disable_controller(name);
     }
-    settings
+    options
 }
 
 /// An object of a type from its JSON; `kind` and `apiVersion` may be left out.

@@ -12,11 +12,13 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::testing::{create, until_all};
-use crate::{Cluster, Settings};
+use crate::{Cluster, ClusterOptions};
 
 /// A cluster with everything switched on, that repeats.
 async fn cluster() -> Cluster {
-    Cluster::start_with(&Settings { seed: Some(7), ..Settings::default() }).await.unwrap()
+    Cluster::start_with(&ClusterOptions { seed: Some(7), ..ClusterOptions::default() })
+        .await
+        .unwrap()
 }
 
 async fn namespace(cluster: &Cluster, name: &str) {

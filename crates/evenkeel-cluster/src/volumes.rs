@@ -21,7 +21,7 @@ use evenkeel::{BoxError, Key, Kind, Manager, Result};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 
 /// As `kube-controller-manager` calls the controller that binds.
 pub(crate) const BINDER: &str = "persistentvolume-binder-controller";
@@ -40,7 +40,7 @@ const PODS: &str = "volumes-claim";
 const VOLUMES: &str = "claim";
 
 /// Has the binder run with the manager, and makes the storage class `standard`.
-pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_binder(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     manager
         .controller(bind::Claims)
         .named(BINDER)
@@ -77,17 +77,26 @@ pub(crate) fn register_binder(manager: &Manager, _: &Settings) -> Result<(), Box
 }
 
 /// Has the controller that keeps claims in use run with the manager.
-pub(crate) fn register_claim_protection(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_claim_protection(
+    manager: &Manager,
+    _: &ClusterOptions,
+) -> Result<(), BoxError> {
     protection::register_claims(manager)
 }
 
 /// Has the controller that keeps bound volumes run with the manager.
-pub(crate) fn register_volume_protection(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_volume_protection(
+    manager: &Manager,
+    _: &ClusterOptions,
+) -> Result<(), BoxError> {
     protection::register_volumes(manager)
 }
 
 /// Has the controller that keeps classes of volume attributes in use run with the manager.
-pub(crate) fn register_class_protection(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register_class_protection(
+    manager: &Manager,
+    _: &ClusterOptions,
+) -> Result<(), BoxError> {
     protection::register_classes(manager)
 }
 

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use evenkeel_cluster::{Cluster, Settings};
+use evenkeel_cluster::{Cluster, ClusterOptions};
 
 struct Kubectl {
     program: PathBuf,
@@ -51,7 +51,9 @@ async fn rollouts_are_driven_by_kubectl() {
         println!("skipped: EVENKEEL_TEST_KUBECTL is not set");
         return;
     };
-    let cluster = Cluster::start_with(&Settings { nodes: 2, ..Settings::default() }).await.unwrap();
+    let cluster = Cluster::start_with(&ClusterOptions { nodes: 2, ..ClusterOptions::default() })
+        .await
+        .unwrap();
     let serving = cluster.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
     let folder = std::env::temp_dir().join(format!("evenkeel-kubectl-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -7,7 +7,7 @@ use evenkeel::cache::CacheOptions;
 use evenkeel::{BoxError, Clock, Manager};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::identity::Identity;
-use evenkeel_cluster::{Cluster, Settings};
+use evenkeel_cluster::{Cluster, ClusterOptions};
 use evenkeel_upstream::{Binaries, LocateError, locate_any_release};
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
@@ -211,20 +211,23 @@ impl BackendKind {
 
     pub(crate) async fn start(
         self,
-        settings: &Settings,
+        options: &ClusterOptions,
         api_only: bool,
     ) -> Result<Backend, BoxError> {
         match self {
             Self::Embedded => {
                 let authorizer = RuleAuthorizer::default();
                 let mut builder = ApiServer::builder().authorizer(authorizer.clone());
-                if let Some(seed) = settings.seed {
+                if let Some(seed) = options.seed {
                     builder = builder.seed(seed);
                 }
                 let server = builder.build().await?;
-                let cluster =
-                    if api_only { Cluster::bare(server) } else { Cluster::on(server, settings)? };
-                let (clock, seed) = (settings.clock.clone(), settings.seed);
+                let cluster = if api_only {
+                    Cluster::api_only(server)
+                } else {
+                    Cluster::with_server(server, options)?
+                };
+                let (clock, seed) = (options.clock.clone(), options.seed);
                 Ok(Backend::Embedded { cluster, clock, seed, authorizer })
             }
             Self::Real(binaries) => {

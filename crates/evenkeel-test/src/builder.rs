@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evenkeel::cache::CacheOptions;
 use evenkeel::{Manager, chain};
-use evenkeel_cluster::{Delays, Plan, Plans, Settings};
+use evenkeel_cluster::{ClusterOptions, Delays, PodSimulation, PodSimulations};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ const EPOCH: i64 = 1_767_225_600;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
-    settings: Settings,
+    options: ClusterOptions,
     api_only: bool,
     virtual_time: Option<u64>,
     timeout: Duration,
@@ -31,7 +31,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            settings: Settings::default(),
+            options: ClusterOptions::default(),
             api_only: false,
             virtual_time: None,
             timeout: DEFAULT_TIMEOUT,
@@ -41,37 +41,40 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Sets the settings of the embedded cluster: nodes, enabled controllers. Overrides earlier
-    /// calls of [`plans`](Self::plans) and [`delays`](Self::delays).
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.settings = settings;
+    /// Sets the options of the embedded cluster: nodes, enabled controllers. Overrides earlier
+    /// calls of [`pod_simulations`](Self::pod_simulations) and [`delays`](Self::delays).
+    pub fn cluster_options(mut self, options: ClusterOptions) -> Self {
+        self.options = options;
         self
     }
 
-    /// Sets the simulated outcome of containers: `choose` returns the [`Plan`] of a pod, or `None`
-    /// for a pod that runs and becomes ready. The annotation
-    /// [`PLAN_ANNOTATION`](crate::PLAN_ANNOTATION) of a pod takes precedence.
+    /// Sets the simulated outcome of containers: `choose` returns the [`PodSimulation`] of a pod,
+    /// or `None` for a pod that runs and becomes ready. The annotation
+    /// [`POD_SIMULATION_ANNOTATION`](crate::POD_SIMULATION_ANNOTATION) of a pod takes precedence.
     ///
     /// Has no effect unless [`TestCluster::simulates_pods`] returns true.
     ///
     /// ```
-    /// use evenkeel_test::{Plan, TestCluster};
+    /// use evenkeel_test::{PodSimulation, TestCluster};
     ///
-    /// let builder = TestCluster::builder().plans(|pod| {
+    /// let builder = TestCluster::builder().pod_simulations(|pod| {
     ///     let image = pod.spec.as_ref()?.containers.first()?.image.as_deref()?;
-    ///     image.ends_with(":missing").then(Plan::image_pull_error)
+    ///     image.ends_with(":missing").then(PodSimulation::image_pull_error)
     /// });
     /// # drop(builder);
     /// ```
-    pub fn plans(mut self, choose: impl Fn(&Pod) -> Option<Plan> + Send + Sync + 'static) -> Self {
-        self.settings.plans = Plans::new(choose);
+    pub fn pod_simulations(
+        mut self,
+        choose: impl Fn(&Pod) -> Option<PodSimulation> + Send + Sync + 'static,
+    ) -> Self {
+        self.options.pod_simulations = PodSimulations::new(choose);
         self
     }
 
     /// Sets how long simulated pods take to be scheduled, to start, to become ready, to complete
     /// and to stop. The default is zero, and 50 ms to stop.
     pub fn delays(mut self, delays: Delays) -> Self {
-        self.settings.delays = delays;
+        self.options.delays = delays;
         self
     }
 
@@ -119,18 +122,18 @@ impl Builder {
     /// If the cluster cannot be started.
     pub async fn start(self) -> TestCluster {
         evenkeel::logging::init_in_test();
-        let mut settings = self.settings;
+        let mut options = self.options;
         let found = Backend::detect().unwrap_or_else(|missing| cannot_start(&missing));
         let virtual_time = self.virtual_time.filter(|_| found.is_embedded());
         if let Some(seed) = virtual_time {
             if !is_paused() {
                 tokio::time::pause();
             }
-            settings.seed = Some(seed);
+            options.seed = Some(seed);
             let start = Timestamp::from_second(EPOCH).unwrap_or_default();
-            settings.clock = Some(evenkeel::Clock::starting_at(start));
+            options.clock = Some(evenkeel::Clock::starting_at(start));
         }
-        let backend = match found.start(&settings, self.api_only).await {
+        let backend = match found.start(&options, self.api_only).await {
             Ok(backend) => backend,
             Err(error) => cannot_start(&*error),
         };

@@ -19,8 +19,9 @@
 //! [`TestCluster::runs_pods`].
 //!
 //! Pods of the embedded cluster are simulated, and so are their failures: images that cannot be
-//! pulled, containers that crash, hang or are killed, probes that fail. [`Builder::plans`] sets the
-//! [`Plan`] of a pod, [`Builder::delays`] the duration of each step.
+//! pulled, containers that crash, hang or are killed, probes that fail.
+//! [`Builder::pod_simulations`] sets the [`PodSimulation`] of a pod, [`Builder::delays`] the
+//! duration of each step.
 //!
 //! ```
 //! use evenkeel::Key;
@@ -67,7 +68,10 @@ use tokio::task::JoinSet;
 
 pub use builder::Builder;
 pub use diff::diff;
-pub use evenkeel_cluster::{Capacity, Delays, PLAN_ANNOTATION, Plan, PlanError, Plans, Settings};
+pub use evenkeel_cluster::{
+    Capacity, ClusterOptions, Delays, POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulationError,
+    PodSimulations,
+};
 pub use install::InstallError;
 pub use rules::Rule;
 
@@ -142,8 +146,8 @@ impl TestCluster {
         self.backend.runs_pods()
     }
 
-    /// Whether pods are simulated, so that [`Builder::plans`] and [`Builder::delays`] have an
-    /// effect.
+    /// Whether pods are simulated, so that [`Builder::pod_simulations`] and [`Builder::delays`]
+    /// have an effect.
     #[must_use]
     pub fn simulates_pods(&self) -> bool {
         self.backend.is_embedded() && self.runs_pods()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::Key;
-use evenkeel_test::{Delays, Plan, TestCluster};
+use evenkeel_test::{Delays, PodSimulation, TestCluster};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 
@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::Pod;
 async fn simulated_pods_fail_as_planned() {
     let cluster = TestCluster::builder()
         .virtual_time(1)
-        .plans(|pod| match pod.spec.as_ref()?.containers[0].image.as_deref()? {
-            "web:missing" => Some(Plan::image_pull_error()),
-            "web:broken" => Some(Plan::crash_loop()),
+        .pod_simulations(|pod| match pod.spec.as_ref()?.containers[0].image.as_deref()? {
+            "web:missing" => Some(PodSimulation::image_pull_error()),
+            "web:broken" => Some(PodSimulation::crash_loop()),
             _ => None, // runs and becomes ready
         })
         .delays(Delays { ready: Duration::from_secs(5), ..Delays::default() })

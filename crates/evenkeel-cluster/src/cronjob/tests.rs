@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::job::is_finished;
 use crate::testing::virtual_cluster::World;
-use crate::{PLAN_ANNOTATION, Settings};
+use crate::{ClusterOptions, POD_SIMULATION_ANNOTATION};
 
 fn cron(schedule: &str, plan: &str, spec: &Value) -> Value {
     let mut cron = json!({
@@ -17,7 +17,7 @@ fn cron(schedule: &str, plan: &str, spec: &Value) -> Value {
         "spec": {
             "schedule": schedule,
             "jobTemplate": {"spec": {"template": {
-                "metadata": {"annotations": {PLAN_ANNOTATION: plan}},
+                "metadata": {"annotations": {POD_SIMULATION_ANNOTATION: plan}},
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [{"name": "app", "image": "tick:1"}],
@@ -37,7 +37,7 @@ fn started(job: &Job) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let limits = json!({"successfulJobsHistoryLimit": 2});
     world.create::<CronJob>(cron("*/10 * * * *", "", &limits)).await;
     let mut seen = BTreeMap::new();
@@ -75,7 +75,7 @@ async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
 async fn overlap_is_allowed_forbidden_or_resolved() {
     // Each run takes 90 s, and one is due every minute. What was forbidden is made up for.
     for (policy, running, total) in [("Allow", 2, 4), ("Forbid", 1, 3), ("Replace", 1, 4)] {
-        let world = World::start(Settings::default()).await;
+        let world = World::start(ClusterOptions::default()).await;
         let spec = json!({"concurrencyPolicy": policy});
         world.create::<CronJob>(cron("* * * * *", "complete-after=90s", &spec)).await;
         world.pass(Duration::from_secs(4 * 60 + 10)).await;
@@ -96,7 +96,7 @@ async fn overlap_is_allowed_forbidden_or_resolved() {
 
 #[tokio::test(start_paused = true)]
 async fn a_suspended_cron_job_makes_up_for_one_time_only_within_its_deadline() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({"suspend": true, "startingDeadlineSeconds": 100});
     world.create::<CronJob>(cron("*/5 * * * *", "", &spec)).await;
     world.pass(Duration::from_secs(16 * 60)).await;
@@ -114,7 +114,7 @@ async fn a_suspended_cron_job_makes_up_for_one_time_only_within_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn time_zones_are_honoured() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({"timeZone": "Asia/Tokyo"});
     world.create::<CronJob>(cron("30 9 * * *", "", &spec)).await;
     let jobs = world.until::<Job>("one", |jobs| jobs.len() == 1).await;
@@ -135,7 +135,7 @@ async fn event(world: &World, reason: &str) -> String {
 async fn every_schedule_the_api_accepts_runs() {
     for (schedule, first) in [("@every 1.5h", "tick-29453850"), ("7,,29 1 * * *", "tick-29453827")]
     {
-        let world = World::start(Settings::default()).await;
+        let world = World::start(ClusterOptions::default()).await;
         world.create::<CronJob>(cron(schedule, "", &json!({}))).await;
         world.pass(Duration::from_secs(91 * 60)).await;
         assert!(world.api::<Job>().get_opt(first).await.unwrap().is_some(), "{schedule}");
@@ -144,7 +144,7 @@ async fn every_schedule_the_api_accepts_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interval_counts_from_the_last_start() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<CronJob>(cron("@every 1h", "complete-after=50m", &json!({}))).await;
     // The end of each Job reconciles the CronJob, which must not begin a new interval.
     let mut seen = BTreeMap::new();
@@ -162,7 +162,7 @@ async fn an_interval_counts_from_the_last_start() {
 
 #[tokio::test(start_paused = true)]
 async fn a_schedule_without_starts_is_reported() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<CronJob>(cron("59 23 31 2 *", "", &json!({}))).await;
     assert_eq!(
         event(&world, "InvalidSchedule").await,
@@ -172,7 +172,7 @@ async fn a_schedule_without_starts_is_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn many_missed_starts_are_reported_and_one_is_made_up_for() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<CronJob>(cron("* * * * *", "", &json!({"suspend": true}))).await;
     world.pass(Duration::from_secs(102 * 60)).await;
     world.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
@@ -187,7 +187,7 @@ async fn many_missed_starts_are_reported_and_one_is_made_up_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_of_another_hand_does_not_count_as_active() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({"concurrencyPolicy": "Forbid"});
     let tick = world.create::<CronJob>(cron("*/10 * * * *", "complete-after=1s", &spec)).await;
     let template = tick.spec.job_template.spec.clone().unwrap();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::pods::is_terminating;
 use crate::testing::virtual_cluster::World;
-use crate::{Delays, SIMULATED_ANNOTATION, Settings};
+use crate::{ClusterOptions, Delays, SIMULATED_NODE_ANNOTATION};
 
 fn set() -> Value {
     json!({
@@ -46,13 +46,13 @@ fn image_of(pod: &Pod) -> &str {
 
 #[tokio::test(start_paused = true)]
 async fn every_node_gets_a_pod_and_a_new_one_too() {
-    let world = World::start(Settings { nodes: 3, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 3, ..ClusterOptions::default() }).await;
     world.create::<DaemonSet>(set()).await;
     world.until_one("agent", settled(3)).await;
     let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
     assert_eq!(nodes_of(&pods).len(), 3);
     let node: Node = serde_json::from_value(json!({
-        "metadata": {"name": "guest", "annotations": {SIMULATED_ANNOTATION: "true"}},
+        "metadata": {"name": "guest", "annotations": {SIMULATED_NODE_ANNOTATION: "true"}},
     }))
     .unwrap();
     let nodes: Api<Node> = Api::all(world.client.clone());
@@ -63,7 +63,7 @@ async fn every_node_gets_a_pod_and_a_new_one_too() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_are_chosen_by_selector_and_taints() {
-    let world = World::start(Settings { nodes: 3, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 3, ..ClusterOptions::default() }).await;
     let mut object = set();
     object["spec"]["template"]["spec"]["nodeSelector"] = json!({"role": "edge"});
     world.create::<DaemonSet>(object).await;
@@ -105,7 +105,8 @@ async fn update(world: &World, all: i32) {
 #[tokio::test(start_paused = true)]
 async fn an_update_replaces_one_pod_after_the_other() {
     let delays = Delays { ready: Duration::from_secs(2), ..Delays::default() };
-    let world = World::start(Settings { nodes: 3, delays, ..Settings::default() }).await;
+    let world =
+        World::start(ClusterOptions { nodes: 3, delays, ..ClusterOptions::default() }).await;
     world.create::<DaemonSet>(set()).await;
     world.until_one("agent", settled(3)).await;
     update(&world, 3).await;
@@ -114,7 +115,8 @@ async fn an_update_replaces_one_pod_after_the_other() {
 #[tokio::test(start_paused = true)]
 async fn with_a_surge_the_new_pod_is_ready_before_the_old_one_goes() {
     let delays = Delays { ready: Duration::from_secs(2), ..Delays::default() };
-    let world = World::start(Settings { nodes: 2, delays, ..Settings::default() }).await;
+    let world =
+        World::start(ClusterOptions { nodes: 2, delays, ..ClusterOptions::default() }).await;
     let mut object = set();
     object["spec"]["updateStrategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::testing::virtual_cluster::World;
-use crate::{Delays, Settings};
+use crate::{ClusterOptions, Delays};
 
 fn deployment(replicas: i32, image: &str) -> Value {
     json!({
@@ -43,7 +43,7 @@ fn is_complete(deployment: &Deployment) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_becomes_available() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Deployment>(deployment(3, "app:1")).await;
     let web = world.until_one::<Deployment>("web", is_complete).await;
     assert_eq!(condition(&web, "Available"), Some("MinimumReplicasAvailable"));
@@ -65,7 +65,7 @@ async fn a_deployment_becomes_available() {
 #[tokio::test(start_paused = true)]
 async fn a_rollout_never_drops_below_what_must_be_available() {
     let delays = Delays { ready: Duration::from_secs(5), ..Delays::default() };
-    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     world.create::<Deployment>(deployment(4, "app:1")).await;
     world.until_one::<Deployment>("web", is_complete).await;
     let template = json!({"spec": {"template": {"spec": {"containers": [
@@ -98,7 +98,7 @@ async fn a_rollout_never_drops_below_what_must_be_available() {
 
 #[tokio::test(start_paused = true)]
 async fn undoing_brings_the_old_set_back_under_a_new_number() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Deployment>(deployment(2, "app:1")).await;
     let first = world.until_one::<Deployment>("web", is_complete).await;
     let sets = world.until::<ReplicaSet>("one set", |sets| sets.len() == 1).await;
@@ -132,7 +132,7 @@ async fn undoing_brings_the_old_set_back_under_a_new_number() {
 #[tokio::test(start_paused = true)]
 async fn a_recreate_starts_nothing_before_the_old_is_gone() {
     let delays = Delays { stop: Duration::from_secs(3), ..Delays::default() };
-    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     let mut object = deployment(2, "app:1");
     object["spec"]["strategy"] = json!({"type": "Recreate"});
     world.create::<Deployment>(object).await;
@@ -156,7 +156,7 @@ async fn a_recreate_starts_nothing_before_the_old_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_that_stands_still_says_so_after_its_deadline() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = deployment(2, "app:1");
     object["spec"]["progressDeadlineSeconds"] = json!(60);
     object["spec"]["template"]["metadata"]["annotations"] =
@@ -175,7 +175,7 @@ async fn a_rollout_that_stands_still_says_so_after_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn scaling_in_the_middle_of_a_rollout_is_shared_in_proportion() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = deployment(10, "app:1");
     object["spec"]["strategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}});
@@ -201,7 +201,7 @@ async fn scaling_in_the_middle_of_a_rollout_is_shared_in_proportion() {
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_deployment_scales_and_does_not_roll() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Deployment>(deployment(2, "app:1")).await;
     world.until_one::<Deployment>("web", is_complete).await;
     world.patch::<Deployment>("web", json!({"spec": {"paused": true}})).await;
@@ -228,7 +228,7 @@ async fn a_paused_deployment_scales_and_does_not_roll() {
 
 #[tokio::test(start_paused = true)]
 async fn old_sets_beyond_the_history_limit_are_deleted() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = deployment(1, "app:0");
     object["spec"]["revisionHistoryLimit"] = json!(1);
     world.create::<Deployment>(object).await;

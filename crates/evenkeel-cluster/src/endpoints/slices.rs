@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use self::fill::{Group, Plan};
+use self::fill::{Group, SlicePlan};
 use crate::pods;
 
 const INDEX: &str = "endpointslice-selector";
@@ -92,7 +92,7 @@ impl Reconciler for Slices {
         let Some(pods) = super::selected(cx, &service).await? else { return Ok(Action::done()) };
         let existing = existing(cx, MANAGER).await?;
         let mut homeless = Vec::new();
-        let mut plan = Plan::default();
+        let mut plan = SlicePlan::default();
         let families = families(&service);
         for family in &families {
             let mut groups: BTreeMap<String, Group> = BTreeMap::new();

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::testing::faults::{Dice, Storm};
-use crate::{Settings, run_controllers};
+use crate::{ClusterOptions, run_controllers};
 
 /// Objects live in these.
 const NAMESPACES: [&str; 2] = ["a", "b"];
@@ -61,7 +61,7 @@ struct Model {
     dice: Dice,
     client: kube::Client,
     storm: Storm,
-    settings: Settings,
+    options: ClusterOptions,
     controllers: Option<(Manager, JoinSet<Result<(), RunError>>)>,
     made: usize,
     server: ApiServer,
@@ -82,12 +82,15 @@ impl Model {
     async fn start(seed: u64, only: &[&str]) -> Self {
         let server = ApiServer::builder().seed(seed).build().await.unwrap();
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let settings =
-            Settings { seed: Some(seed), clock: Some(clock), ..crate::testing::settings(only) };
+        let options = ClusterOptions {
+            seed: Some(seed),
+            clock: Some(clock),
+            ..crate::testing::options(only)
+        };
         let client = kube::Client::new(server.service(), "default");
         let storm = Storm::new(server.service(), seed);
         let dice = Dice::new(!seed);
-        let mut model = Self { dice, client, storm, settings, controllers: None, made: 0, server };
+        let mut model = Self { dice, client, storm, options, controllers: None, made: 0, server };
         for name in NAMESPACES {
             let namespace = json!({"metadata": {"name": name}});
             model.create_in(&Api::<Namespace>::all(model.client.clone()), namespace).await;
@@ -100,7 +103,7 @@ impl Model {
     fn restart(&mut self) {
         // Dropping the tasks ends them.
         self.controllers = None;
-        let started = run_controllers(self.storm.client(), &self.settings);
+        let started = run_controllers(self.storm.client(), &self.options);
         self.controllers = Some(started.unwrap());
     }
 

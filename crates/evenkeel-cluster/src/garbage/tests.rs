@@ -321,7 +321,7 @@ async fn a_collector_that_starts_late_finds_what_happened_without_it() {
     waiting["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     let waiting = maps.create(&post, &object(waiting)).await.unwrap();
     maps.delete("waiting", &DeleteParams::foreground()).await.unwrap();
-    let cluster = Cluster::on(server, &settings(&[NAME])).unwrap();
+    let cluster = Cluster::with_server(server, &options(&[NAME])).unwrap();
     until_gone(&cluster, &lost).await;
     until_gone(&cluster, &waiting).await;
     settle().await;
@@ -554,7 +554,7 @@ async fn a_type_the_server_tells_of_late_is_found_by_asking_again() {
     let forgetful = Forgetful { server: server.service(), late: late.clone() };
     let (collector, _running) = bare(kube::Client::new(forgetful, "default"));
     settle().await;
-    let cluster = Cluster::bare(server);
+    let cluster = Cluster::api_only(server);
     let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
     definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();

@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use super::{FINALIZER, INDEX, holds, is_finished};
 use crate::pods::is_active;
 use crate::testing::virtual_cluster::{World, until};
-use crate::{Delays, PLAN_ANNOTATION, Settings};
+use crate::{ClusterOptions, Delays, POD_SIMULATION_ANNOTATION};
 
 fn job(spec: &Value, plan: &str) -> Value {
     let mut job = json!({
         "metadata": {"name": "sum"},
         "spec": {
             "template": {
-                "metadata": {"annotations": {PLAN_ANNOTATION: plan}},
+                "metadata": {"annotations": {POD_SIMULATION_ANNOTATION: plan}},
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [{"name": "app", "image": "sum:1"}],
@@ -41,7 +41,7 @@ fn reason(job: &Job) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_runs_so_many_at_once_until_so_many_are_done() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({"completions": 5, "parallelism": 2});
     let begun = Instant::now();
     world.create::<Job>(job(&spec, "complete-after=10s")).await;
@@ -68,7 +68,7 @@ async fn a_job_runs_so_many_at_once_until_so_many_are_done() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_fails_waits_longer_each_time_and_gives_up_in_the_end() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Job>(job(&json!({"backoffLimit": 3}), "fail-after=0s")).await;
     let mut starts: BTreeMap<String, Instant> = BTreeMap::new();
     let watch = world.until::<Pod>("four tries", |pods| {
@@ -90,7 +90,7 @@ async fn a_job_that_fails_waits_longer_each_time_and_gives_up_in_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn restarts_in_place_count_towards_the_limit() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = job(&json!({"backoffLimit": 2}), "crash-loop");
     object["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
     world.create::<Job>(object).await;
@@ -101,7 +101,7 @@ async fn restarts_in_place_count_towards_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn an_indexed_job_does_each_index_once() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({"completions": 4, "parallelism": 3, "completionMode": "Indexed"});
     world.create::<Job>(job(&spec, "complete-after=1s")).await;
     let sum = world.until_one::<Job>("sum", is_finished).await;
@@ -124,7 +124,7 @@ async fn an_indexed_job_does_each_index_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_may_be_suspended_and_resumed() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({"parallelism": 2, "completions": 2, "suspend": true});
     world.create::<Job>(job(&spec, "complete-after=60s")).await;
     let sum = world.until_one::<Job>("sum", |job| holds(job, "Suspended")).await;
@@ -148,7 +148,7 @@ async fn a_job_may_be_suspended_and_resumed() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_takes_too_long_is_ended() {
     let delays = Delays { stop: Duration::from_secs(1), ..Delays::default() };
-    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     let begun = Instant::now();
     world.create::<Job>(job(&json!({"activeDeadlineSeconds": 20}), "complete-after=60s")).await;
     let sum = world.until_one::<Job>("sum", is_finished).await;
@@ -159,7 +159,7 @@ async fn a_job_that_takes_too_long_is_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_finished_job_is_deleted_when_its_time_is_over() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Job>(job(&json!({"ttlSecondsAfterFinished": 30}), "")).await;
     world.until_one::<Job>("sum", is_finished).await;
     let begun = Instant::now();
@@ -170,7 +170,7 @@ async fn a_finished_job_is_deleted_when_its_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_job_that_is_gone_are_let_go() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Job>(job(&json!({}), "complete-after=60s")).await;
     world.until::<Pod>("one", |pods| pods.values().any(is_held)).await;
     let params =
@@ -186,7 +186,7 @@ fn is_held(pod: &Pod) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_deleted_job_are_released_whatever_their_labels() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = job(&json!({}), "complete-after=60s");
     // With a selector of its own the Job's pods do not get the labels that name it.
     object["spec"]["manualSelector"] = json!(true);
@@ -202,7 +202,7 @@ async fn pods_of_a_deleted_job_are_released_whatever_their_labels() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_its_job_releases_loses_the_finalizer_with_the_owner_reference() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Job>(job(&json!({}), "complete-after=60s")).await;
     let pods = world.until::<Pod>("one", |pods| pods.values().any(is_held)).await;
     let name = pods.into_keys().next().unwrap();
@@ -225,8 +225,10 @@ async fn a_pod_its_job_releases_loses_the_finalizer_with_the_owner_reference() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
-    let settings = Settings::default().without(super::NAME).without(crate::kubelet::NAME);
-    let world = World::start(settings).await;
+    let options = ClusterOptions::default()
+        .disable_controller(super::NAME)
+        .disable_controller(crate::kubelet::NAME);
+    let world = World::start(options).await;
     // With one completion the success would end the Job, which releases every pod.
     let owner = world.create::<Job>(job(&json!({"completions": 2}), "")).await;
     let uid = owner.metadata.uid.clone().unwrap();
@@ -251,7 +253,7 @@ async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
     let succeeded = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
     world.api::<Pod>().patch_status("sum-x", &params, &succeeded).await.unwrap();
 
-    let only_jobs = crate::testing::settings(&[super::NAME]);
+    let only_jobs = crate::testing::options(&[super::NAME]);
     let _controllers = crate::run_controllers(world.client.clone(), &only_jobs).unwrap();
     world.until_one::<Pod>("sum-x", |pod| !is_held(pod)).await;
     let sum = world
@@ -263,7 +265,7 @@ async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 1, "completionMode": "Indexed", "backoffLimitPerIndex": 3,
     });
@@ -284,7 +286,7 @@ async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
 #[tokio::test(start_paused = true)]
 async fn namespaces_with_running_jobs_go() {
     let delays = Delays { stop: Duration::from_secs(2), ..Delays::default() };
-    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     let names: Vec<String> = (0..15).map(|number| format!("short-{number}")).collect();
     let params = PostParams::default();
@@ -305,7 +307,7 @@ async fn namespaces_with_running_jobs_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_the_policy_names_ends_the_job_at_once() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}});
     let spec = json!({"backoffLimit": 6, "podFailurePolicy": {"rules": [rule]}});
     world.create::<Job>(job(&spec, "fail-after=1s,exit-code=42")).await;
@@ -318,7 +320,7 @@ async fn a_failure_the_policy_names_ends_the_job_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_the_policy_ignores_is_tried_again_without_counting() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let rule = json!({"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [42]}});
     let spec = json!({"backoffLimit": 0, "podFailurePolicy": {"rules": [rule]}});
     world.create::<Job>(job(&spec, "fail-after=1s")).await;
@@ -340,7 +342,7 @@ fn tries(pods: &BTreeMap<String, Pod>) -> Vec<(String, String)> {
 
 #[tokio::test(start_paused = true)]
 async fn each_index_has_tries_of_its_own() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 2,
     });
@@ -365,7 +367,7 @@ async fn each_index_has_tries_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn too_many_failed_indexes_end_the_job() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let rule = json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [7]}});
     let spec = json!({
         "completions": 9, "parallelism": 1, "completionMode": "Indexed", "maxFailedIndexes": 1,
@@ -381,7 +383,7 @@ async fn too_many_failed_indexes_end_the_job() {
 
 #[tokio::test(start_paused = true)]
 async fn enough_is_what_the_success_policy_says() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 6, "parallelism": 2, "completionMode": "Indexed",
         "successPolicy": {"rules": [{"succeededIndexes": "1-4", "succeededCount": 3}]},
@@ -398,7 +400,7 @@ async fn enough_is_what_the_success_policy_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_replaced_when_it_has_failed_if_the_policy_says_so() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let spec = json!({"podReplacementPolicy": "Failed"});
     world.create::<Job>(job(&spec, "complete-after=60s,ignore-term")).await;
     let runs = |pod: &Pod| crate::pods::phase(pod) == "Running";
@@ -419,7 +421,7 @@ async fn a_pod_is_replaced_when_it_has_failed_if_the_policy_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_goes_before_it_had_a_node_has_failed() {
-    let world = World::start(Settings { nodes: 0, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 0, ..ClusterOptions::default() }).await;
     world.create::<Job>(job(&json!({"podReplacementPolicy": "Failed"}), "")).await;
     let pods = world.until::<Pod>("one", |pods| pods.len() == 1).await;
     let name = pods.into_keys().next().unwrap();

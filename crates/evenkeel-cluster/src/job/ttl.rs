@@ -8,13 +8,13 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::PropagationPolicy;
 
 use super::is_finished;
-use crate::options::Settings;
+use crate::options::ClusterOptions;
 
 pub(crate) const NAME: &str = "ttl-after-finished-controller";
 
 struct Expiry;
 
-pub(crate) fn register(manager: &Manager, _: &Settings) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     manager.controller(Expiry).named(NAME).register()?;
     Ok(())
 }

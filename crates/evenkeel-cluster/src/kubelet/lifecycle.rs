@@ -22,7 +22,7 @@ use super::instance::{Instance, Running, State, later};
 use super::pod_containers::{self, Member, Role};
 use super::probes::Timeline;
 use super::process::Process;
-use super::simulation::Plan;
+use super::simulation::PodSimulation;
 use crate::options::Delays;
 use crate::pods;
 
@@ -70,7 +70,7 @@ pub(super) enum Ending {
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     pub(super) pod: &'a Pod,
-    pub(super) plan: &'a Plan,
+    pub(super) simulation: &'a PodSimulation,
     pub(super) delays: &'a Delays,
     pub(super) now: Instant,
     pub(super) wall: &'a Time,
@@ -78,13 +78,13 @@ pub(super) struct Inputs<'a> {
 
 impl<'a> Inputs<'a> {
     /// The plan of one container.
-    fn plan(&self, member: &Member<'_>) -> Cow<'a, Plan> {
-        match (self.plan.containers.get(member.name), member.role) {
+    fn simulation(&self, member: &Member<'_>) -> Cow<'a, PodSimulation> {
+        match (self.simulation.containers.get(member.name), member.role) {
             (Some(own), _) => Cow::Borrowed(own),
-            (None, Role::App) => Cow::Borrowed(self.plan),
+            (None, Role::App) => Cow::Borrowed(self.simulation),
             (None, _) => {
-                let image_pull_error = self.plan.image_pull_error;
-                Cow::Owned(Plan { image_pull_error, ..Plan::default() })
+                let image_pull_error = self.simulation.image_pull_error;
+                Cow::Owned(PodSimulation { image_pull_error, ..PodSimulation::default() })
             }
         }
     }
@@ -100,7 +100,7 @@ impl<'a> Inputs<'a> {
 /// A container, what its process does and what its probes report.
 struct Subject<'a> {
     member: Member<'a>,
-    plan: Cow<'a, Plan>,
+    simulation: Cow<'a, PodSimulation>,
     process: Process,
     probes: Timeline,
 }
@@ -135,10 +135,10 @@ impl Lifecycle {
     ) -> Option<Instant> {
         let subjects: Vec<Subject<'_>> = pod_containers::of(inputs.pod)
             .map(|member| {
-                let plan = inputs.plan(&member);
-                let process = Process::of(&member, inputs.pod, &plan, inputs.delays);
-                let probes = Timeline::of(&member, &plan, inputs.delays.ready);
-                Subject { member, plan, process, probes }
+                let simulation = inputs.simulation(&member);
+                let process = Process::of(&member, inputs.pod, &simulation, inputs.delays);
+                let probes = Timeline::of(&member, &simulation, inputs.delays.ready);
+                Subject { member, simulation, process, probes }
             })
             .collect();
         // Ephemeral containers may be added to a pod that runs.

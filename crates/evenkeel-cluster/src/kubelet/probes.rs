@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::pod_containers::Member;
-use super::simulation::Plan;
+use super::simulation::PodSimulation;
 
 /// Which probe of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +41,11 @@ struct Failing {
 
 impl Timeline {
     /// `delay` is how long a container takes to become ready at least.
-    pub(super) fn of(member: &Member<'_>, plan: &Plan, delay: Duration) -> Self {
+    pub(super) fn of(member: &Member<'_>, simulation: &PodSimulation, delay: Duration) -> Self {
         let mut failing = Vec::new();
         let startup = member.startup();
         let started = match startup {
-            Some(probe) if plan.fail_startup => {
+            Some(probe) if simulation.fail_startup => {
                 failing.push(Failing::new(Kind::Startup, probe, initial_delay(probe)));
                 None
             }
@@ -55,13 +55,13 @@ impl Timeline {
         let ready = started.and_then(|started| {
             let readiness = member.readiness();
             let first = readiness.map_or(started, |probe| started.max(initial_delay(probe)));
-            if plan.never_ready {
+            if simulation.never_ready {
                 failing.extend(readiness.map(|probe| Failing::new(Kind::Readiness, probe, first)));
                 return None;
             }
             let passed = first + readiness.map_or(Duration::ZERO, repeats);
-            let from = plan.ready_after.unwrap_or_else(|| passed.max(delay));
-            let until = plan.unready_after.map(|time| match readiness {
+            let from = simulation.ready_after.unwrap_or_else(|| passed.max(delay));
+            let until = simulation.unready_after.map(|time| match readiness {
                 Some(probe) => {
                     let fails = Failing::new(Kind::Readiness, probe, attempt(first, probe, time));
                     let until = fails.exhausted(probe);
@@ -73,7 +73,7 @@ impl Timeline {
             Some((from, until))
         });
         if let (Some(started), Some(probe), Some(time)) =
-            (started, member.liveness(), plan.fail_liveness)
+            (started, member.liveness(), simulation.fail_liveness)
         {
             let first = attempt(started.max(initial_delay(probe)), probe, time);
             failing.push(Failing::new(Kind::Liveness, probe, first));
@@ -138,7 +138,7 @@ impl Failing {
 
 /// When both the startup and the readiness probe have passed, if nothing fails.
 pub(super) fn passed(member: &Member<'_>) -> Duration {
-    let timeline = Timeline::of(member, &Plan::default(), Duration::ZERO);
+    let timeline = Timeline::of(member, &PodSimulation::default(), Duration::ZERO);
     timeline.ready.map_or(Duration::ZERO, |(from, _)| from)
 }
 
@@ -219,13 +219,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn timeline(probes: &Value, plan: &str) -> Timeline {
+    fn timeline(probes: &Value, simulation: &str) -> Timeline {
         let mut container = probes.clone();
         container["name"] = json!("app");
         let pod: Pod =
             serde_json::from_value(json!({"spec": {"containers": [container]}})).unwrap();
         let member = pod_containers::of(&pod).next().unwrap();
-        Timeline::of(&member, &plan.parse().unwrap(), Duration::ZERO)
+        Timeline::of(&member, &simulation.parse().unwrap(), Duration::ZERO)
     }
 
     fn ready_from(probes: &Value) -> u64 {
@@ -295,8 +295,8 @@ mod tests {
             "failureThreshold": i32::MAX, "successThreshold": i32::MAX,
         });
         let probes = json!({"startupProbe": most, "readinessProbe": most, "livenessProbe": most});
-        for plan in ["", "never-ready,fail-liveness=5124095576h", "fail-startup"] {
-            timeline(&probes, plan).next(Duration::ZERO);
+        for simulation in ["", "never-ready,fail-liveness=5124095576h", "fail-startup"] {
+            timeline(&probes, simulation).next(Duration::ZERO);
         }
     }
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::command::{self, Course};
 use super::pod_containers::{Member, Role};
 use super::probes;
-use super::simulation::Plan;
+use super::simulation::PodSimulation;
 use crate::options::Delays;
 
 /// The exit code of a process that SIGTERM ended.
@@ -28,10 +28,15 @@ pub(super) struct Process {
 impl Process {
     /// The process of a container without a fixed plan follows its command, and its role where the
     /// command is not plain.
-    pub(super) fn of(member: &Member<'_>, pod: &Pod, plan: &Plan, delays: &Delays) -> Self {
+    pub(super) fn of(
+        member: &Member<'_>,
+        pod: &Pod,
+        simulation: &PodSimulation,
+        delays: &Delays,
+    ) -> Self {
         let words = member.words();
         let course = command::course(&words);
-        let exit = match (plan.exit, course) {
+        let exit = match (simulation.exit, course) {
             (Some(exit), _) => Some(exit),
             (None, Some(Course::Ends(time, code))) => Some((time, code)),
             (None, Some(Course::RunsOn)) => None,
@@ -43,8 +48,8 @@ impl Process {
         let deaf = course.is_some() && !shared;
         // A server stops in order; work that is cut short has not succeeded.
         let code = if exit.is_some() || course.is_some() { TERMINATED } else { 0 };
-        let term = match plan.stop_after {
-            _ if plan.ignore_term => None,
+        let term = match simulation.stop_after {
+            _ if simulation.ignore_term => None,
             Some(time) => Some((time, code)),
             None if deaf => None,
             None => Some((delays.stop, code)),
@@ -103,7 +108,7 @@ mod tests {
     use super::super::pod_containers;
     use super::*;
 
-    fn process(pod: &Value, plan: &str) -> Process {
+    fn process(pod: &Value, simulation: &str) -> Process {
         let pod: Pod = serde_json::from_value(pod.clone()).unwrap();
         let delays = Delays {
             run: Duration::from_secs(3),
@@ -111,7 +116,7 @@ mod tests {
             ..Delays::default()
         };
         let member = pod_containers::of(&pod).next().unwrap();
-        Process::of(&member, &pod, &plan.parse().unwrap(), &delays)
+        Process::of(&member, &pod, &simulation.parse().unwrap(), &delays)
     }
 
     fn pod(policy: &str, container: &Value) -> Value {

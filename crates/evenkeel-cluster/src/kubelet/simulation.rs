@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// The annotation of a pod that sets its [`Plan`].
-pub const PLAN_ANNOTATION: &str = "evenkeel.dev/simulate";
+/// The annotation of a pod that sets its [`PodSimulation`].
+pub const POD_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 
 /// What happens to the containers of a pod on a simulated node. In the annotation
 /// `evenkeel.dev/simulate` of the pod, or of the template it is created from, parts are separated by
@@ -44,7 +44,7 @@ pub const PLAN_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// the restart policy says, with the back-off of a kubelet: at once, then 10 s, 20 s, 40 s up to
 /// 5 min.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct PodSimulation {
     /// The image cannot be pulled.
     pub image_pull_error: bool,
     /// Containers never become ready.
@@ -66,15 +66,15 @@ pub struct Plan {
     /// Containers do not stop before their grace period is over.
     pub ignore_term: bool,
     /// Plans of single containers, by name. Plans of containers within these have no effect.
-    pub containers: BTreeMap<String, Plan>,
+    pub containers: BTreeMap<String, PodSimulation>,
 }
 
 /// A plan that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a part of a plan")]
-pub struct PlanError(String);
+pub struct PodSimulationError(String);
 
-impl Plan {
+impl PodSimulation {
     /// Every container exits with code 1 as soon as it runs.
     #[must_use]
     pub fn crash_loop() -> Self {
@@ -107,8 +107,8 @@ impl Plan {
 
     /// Sets what happens to one container.
     #[must_use]
-    pub fn container(mut self, name: &str, plan: Self) -> Self {
-        self.containers.insert(name.to_owned(), plan);
+    pub fn container(mut self, name: &str, simulation: Self) -> Self {
+        self.containers.insert(name.to_owned(), simulation);
         self
     }
 
@@ -180,22 +180,22 @@ impl Plan {
     }
 }
 
-impl FromStr for Plan {
-    type Err = PlanError;
+impl FromStr for PodSimulation {
+    type Err = PodSimulationError;
 
-    fn from_str(text: &str) -> Result<Self, PlanError> {
-        let mut plan = Self::default();
+    fn from_str(text: &str) -> Result<Self, PodSimulationError> {
+        let mut simulation = Self::default();
         let mut codes = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let wrong = || PlanError(part.to_owned());
+            let wrong = || PodSimulationError(part.to_owned());
             let (container, rest) = match part.split_once(':') {
                 Some((name, rest)) => (Some(name.trim()), rest.trim()),
                 None => (None, part),
             };
             let target = match container {
                 Some("") => return Err(wrong()),
-                Some(name) => plan.containers.entry(name.to_owned()).or_default(),
-                None => &mut plan,
+                Some(name) => simulation.containers.entry(name.to_owned()).or_default(),
+                None => &mut simulation,
             };
             match rest.strip_prefix("exit-code=") {
                 Some(number) => codes.push((container, number.parse().map_err(|_| wrong())?)),
@@ -205,8 +205,8 @@ impl FromStr for Plan {
         // The code may stand before the part that it belongs to.
         for (container, code) in codes {
             let target = match container {
-                Some(name) => plan.containers.entry(name.to_owned()).or_default(),
-                None => &mut plan,
+                Some(name) => simulation.containers.entry(name.to_owned()).or_default(),
+                None => &mut simulation,
             };
             if let Some((_, exit @ 1..)) = &mut target.exit
                 && !target.oom_killed
@@ -214,14 +214,15 @@ impl FromStr for Plan {
                 *exit = code;
             }
         }
-        Ok(plan)
+        Ok(simulation)
     }
 }
 
 /// The annotation that sets this plan.
-impl fmt::Display for Plan {
+impl fmt::Display for PodSimulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = self.containers.iter().flat_map(|(name, plan)| plan.parts(Some(name)));
+        let named =
+            self.containers.iter().flat_map(|(name, simulation)| simulation.parts(Some(name)));
         let parts: Vec<String> = self.parts(None).into_iter().chain(named).collect();
         f.write_str(&parts.join(","))
     }
@@ -243,32 +244,32 @@ fn duration(text: &str) -> Option<Duration> {
 
 /// Plans for pods without the annotation.
 #[derive(Clone, Default)]
-pub struct Plans(Option<Arc<Choose>>);
+pub struct PodSimulations(Option<Arc<Choose>>);
 
-type Choose = dyn Fn(&Pod) -> Option<Plan> + Send + Sync;
+type Choose = dyn Fn(&Pod) -> Option<PodSimulation> + Send + Sync;
 
-impl Plans {
+impl PodSimulations {
     /// Calls `choose` for the plan of each pod without the annotation.
-    pub fn new(choose: impl Fn(&Pod) -> Option<Plan> + Send + Sync + 'static) -> Self {
+    pub fn new(choose: impl Fn(&Pod) -> Option<PodSimulation> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(choose)))
     }
 
     /// Returns the plan of `pod`. An annotation that does not parse is logged and ignored.
-    pub(super) fn of(&self, pod: &Pod) -> Plan {
+    pub(super) fn of(&self, pod: &Pod) -> PodSimulation {
         let annotations = pod.metadata.annotations.as_ref();
         let chosen = || self.0.as_ref().and_then(|choose| choose(pod)).unwrap_or_default();
-        let Some(text) = annotations.and_then(|all| all.get(PLAN_ANNOTATION)) else {
+        let Some(text) = annotations.and_then(|all| all.get(POD_SIMULATION_ANNOTATION)) else {
             return chosen();
         };
-        text.parse().unwrap_or_else(|error: PlanError| {
+        text.parse().unwrap_or_else(|error: PodSimulationError| {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
-            tracing::warn!(pod = name, %error, "annotation {PLAN_ANNOTATION} is ignored");
+            tracing::warn!(pod = name, %error, "annotation {POD_SIMULATION_ANNOTATION} is ignored");
             chosen()
         })
     }
 }
 
-impl fmt::Debug for Plans {
+impl fmt::Debug for PodSimulations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "custom" } else { "none" })
     }
@@ -280,25 +281,29 @@ mod tests {
 
     #[test]
     fn a_plan_is_what_its_text_says() {
-        let plan: Plan = "exit-code=3, fail-after=5s,ignore-term".parse().unwrap();
-        assert_eq!(plan.exit, Some((Duration::from_secs(5), 3)));
-        assert!(plan.ignore_term);
-        assert_eq!("crash-loop".parse(), Ok(Plan::crash_loop()));
-        assert_eq!("".parse(), Ok(Plan::default()));
-        let migration = Plan { exit: Some((Duration::from_secs(1), 7)), ..Plan::default() };
-        let plan = Plan::never_ready().container("migrate", migration);
-        assert_eq!("never-ready, migrate:fail-after=1s, migrate:exit-code=7".parse(), Ok(plan));
+        let simulation: PodSimulation = "exit-code=3, fail-after=5s,ignore-term".parse().unwrap();
+        assert_eq!(simulation.exit, Some((Duration::from_secs(5), 3)));
+        assert!(simulation.ignore_term);
+        assert_eq!("crash-loop".parse(), Ok(PodSimulation::crash_loop()));
+        assert_eq!("".parse(), Ok(PodSimulation::default()));
+        let migration =
+            PodSimulation { exit: Some((Duration::from_secs(1), 7)), ..PodSimulation::default() };
+        let simulation = PodSimulation::never_ready().container("migrate", migration);
+        assert_eq!(
+            "never-ready, migrate:fail-after=1s, migrate:exit-code=7".parse(),
+            Ok(simulation)
+        );
         for wrong in
             ["crash", "fail-after", "fail-after=5", "fail-after=s", "exit-code=x", ":crash-loop"]
         {
-            assert_eq!(wrong.parse::<Plan>(), Err(PlanError(wrong.to_owned())));
+            assert_eq!(wrong.parse::<PodSimulation>(), Err(PodSimulationError(wrong.to_owned())));
         }
     }
 
     #[test]
     fn a_plan_reads_back_what_it_prints() {
         let second = Some(Duration::from_secs(1));
-        let everything = Plan {
+        let everything = PodSimulation {
             image_pull_error: true,
             never_ready: true,
             ready_after: second,
@@ -311,14 +316,17 @@ mod tests {
             ignore_term: true,
             containers: BTreeMap::new(),
         };
-        for plan in [
-            Plan::crash_loop(),
-            Plan::image_pull_error(),
-            Plan::default(),
-            Plan::complete_after(Duration::from_millis(1500)),
-            everything.clone().container("a", everything).container("b", Plan::crash_loop()),
+        for simulation in [
+            PodSimulation::crash_loop(),
+            PodSimulation::image_pull_error(),
+            PodSimulation::default(),
+            PodSimulation::complete_after(Duration::from_millis(1500)),
+            everything
+                .clone()
+                .container("a", everything)
+                .container("b", PodSimulation::crash_loop()),
         ] {
-            assert_eq!(plan.to_string().parse(), Ok(plan));
+            assert_eq!(simulation.to_string().parse(), Ok(simulation));
         }
     }
 }

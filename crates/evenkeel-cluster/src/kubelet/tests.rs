@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::testing::virtual_cluster::{World, until};
-use crate::{Delays, PLAN_ANNOTATION, Plan, Plans, Settings};
+use crate::{ClusterOptions, Delays, POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulations};
 
-fn pod(plan: &str, policy: &str) -> Value {
+fn pod(simulation: &str, policy: &str) -> Value {
     json!({
-        "metadata": {"name": "one", "annotations": {PLAN_ANNOTATION: plan}},
+        "metadata": {"name": "one", "annotations": {POD_SIMULATION_ANNOTATION: simulation}},
         "spec": {
             "restartPolicy": policy,
             "containers": [{"name": "app", "image": "app:1"}],
@@ -44,7 +44,7 @@ async fn a_pod_comes_up_in_the_time_it_is_given() {
     let second = Duration::from_secs(1);
     let delays =
         Delays { schedule: second, start: 2 * second, ready: 4 * second, ..Delays::default() };
-    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     let begun = Instant::now();
     world.create::<Pod>(pod("", "Always")).await;
     let bound = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
@@ -69,7 +69,7 @@ async fn a_pod_comes_up_in_the_time_it_is_given() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_loop_backs_off_longer_each_time() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Pod>(pod("crash-loop", "Always")).await;
     let mut backoffs = Vec::new();
     let mut last = (Instant::now(), 0);
@@ -94,14 +94,14 @@ async fn a_crash_loop_backs_off_longer_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn plans_come_true() {
-    let world = World::start(Settings::default()).await;
-    for (name, plan, policy, wanted) in [
+    let world = World::start(ClusterOptions::default()).await;
+    for (name, simulation, policy, wanted) in [
         ("pulls", "image-pull-error", "Always", "Pending"),
         ("sulks", "never-ready", "Always", "Running"),
         ("ends", "complete-after=5s", "Never", "Succeeded"),
         ("fails", "fail-after=5s,exit-code=3", "Never", "Failed"),
     ] {
-        let mut object = pod(plan, policy);
+        let mut object = pod(simulation, policy);
         object["metadata"]["name"] = json!(name);
         let begun = Instant::now();
         world.create::<Pod>(object).await;
@@ -124,11 +124,11 @@ async fn plans_come_true() {
 
 #[tokio::test(start_paused = true)]
 async fn plans_can_be_set_for_pods_that_have_none() {
-    let plans = Plans::new(|pod| {
+    let pod_simulations = PodSimulations::new(|pod| {
         let image = pod.spec.as_ref()?.containers.first()?.image.as_deref()?;
-        image.ends_with(":broken").then(Plan::image_pull_error)
+        image.ends_with(":broken").then(PodSimulation::image_pull_error)
     });
-    let world = World::start(Settings { plans, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { pod_simulations, ..ClusterOptions::default() }).await;
     let mut object = pod("", "Always");
     object["metadata"]["annotations"] = json!({});
     object["spec"]["containers"][0]["image"] = json!("app:broken");
@@ -138,23 +138,23 @@ async fn plans_can_be_set_for_pods_that_have_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_runs_can_be_made_to_fail() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Pod>(pod("", "Always")).await;
     world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    world.cluster.simulate("default", "one", &Plan::crash_loop()).await.unwrap();
+    world.cluster.simulate("default", "one", &PodSimulation::crash_loop()).await.unwrap();
     world.until_one::<Pod>("one", |pod| waiting(pod) == Some("CrashLoopBackOff")).await;
-    world.cluster.simulate("default", "one", &Plan::default()).await.unwrap();
+    world.cluster.simulate("default", "one", &PodSimulation::default()).await.unwrap();
     world.until_one::<Pod>("one", crate::pods::is_ready).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_stops_within_its_grace_period() {
     let delays = Delays { stop: Duration::from_secs(4), ..Delays::default() };
-    let world = World::start(Settings { delays, ..Settings::default() }).await;
-    for (plan, grace, took, code) in
+    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
+    for (simulation, grace, took, code) in
         [("", 30, 4, 0), ("ignore-term", 30, 30, 137), ("", 2, 2, 137), ("ignore-term", 0, 0, 137)]
     {
-        world.create::<Pod>(pod(plan, "Always")).await;
+        world.create::<Pod>(pod(simulation, "Always")).await;
         world.until_one::<Pod>("one", crate::pods::is_ready).await;
         let begun = Instant::now();
         world
@@ -175,10 +175,10 @@ async fn a_deleted_pod_stops_within_its_grace_period() {
                 pods.is_empty()
             })
             .await;
-        assert_eq!(begun.elapsed().as_secs(), took, "{plan} {grace}");
+        assert_eq!(begun.elapsed().as_secs(), took, "{simulation} {grace}");
         codes.dedup();
         if grace > 0 {
-            assert_eq!(codes, [code], "{plan} {grace}");
+            assert_eq!(codes, [code], "{simulation} {grace}");
         }
     }
 }
@@ -186,7 +186,7 @@ async fn a_deleted_pod_stops_within_its_grace_period() {
 #[tokio::test(start_paused = true)]
 async fn init_containers_are_done_before_the_others_begin() {
     let delays = Delays { start: Duration::from_secs(1), ..Delays::default() };
-    let world = World::start(Settings { delays, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     let mut object = pod("", "Always");
     object["spec"]["initContainers"] = json!([
         {"name": "first", "image": "init:1"},
@@ -205,7 +205,7 @@ async fn init_containers_are_done_before_the_others_begin() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_init_container_holds_back_the_app_container() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = pod("", "Always");
     object["spec"]["initContainers"] =
         json!([{"name": "migrate", "image": "init:1", "command": ["sh", "-c", "exit 1"]}]);
@@ -222,7 +222,7 @@ async fn a_failing_init_container_holds_back_the_app_container() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
-    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     let nodes: Api<Node> = Api::all(world.client.clone());
     let ready = |wanted: &'static str| {
         move |nodes: &BTreeMap<String, Node>| {
@@ -259,7 +259,7 @@ async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_deleted_node_are_removed() {
-    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     let nodes: Api<Node> = Api::all(world.client.clone());
     until(&nodes, "two", |nodes| nodes.len() == 2).await;
     let mut object = pod("", "Always");
@@ -274,7 +274,7 @@ async fn pods_of_a_deleted_node_are_removed() {
 #[tokio::test(start_paused = true)]
 async fn nodes_renew_their_leases() {
     use k8s_openapi::api::coordination::v1::Lease;
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), "kube-node-lease");
     let mut times = Vec::new();
     until(&leases, "three renewals", |leases| {
@@ -292,7 +292,7 @@ async fn nodes_renew_their_leases() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_probes_is_ready_no_sooner_than_they_are_asked() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = pod("", "Always");
     object["spec"]["containers"][0]["readinessProbe"] =
         json!({"initialDelaySeconds": 7, "httpGet": {"port": 80}});
@@ -306,7 +306,7 @@ async fn a_pod_with_probes_is_ready_no_sooner_than_they_are_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plain_command_is_as_good_as_a_plan() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let begun = Instant::now();
     let mut sleeper = pod("", "Never");
     sleeper["spec"]["containers"] = json!([
@@ -326,7 +326,7 @@ async fn a_plain_command_is_as_good_as_a_plan() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_not_restarted_runs_on_unless_it_has_work_to_do() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let startup = json!({"startupProbe": {"periodSeconds": 3, "httpGet": {"port": 80}}});
     for (name, more) in [("plain", json!({})), ("probed", startup)] {
         let mut object = pod("", "Never");
@@ -343,7 +343,7 @@ async fn a_pod_that_is_not_restarted_runs_on_unless_it_has_work_to_do() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_sleep_is_killed_at_the_end_of_its_grace_period() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = pod("", "Never");
     object["spec"]["containers"][0]["command"] = json!(["sleep", "3600"]);
     world.create::<Pod>(object).await;
@@ -373,7 +373,7 @@ async fn a_deleted_sleep_is_killed_at_the_end_of_its_grace_period() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_is_seen_with_its_deletion_timestamp() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Pod>(pod("", "Always")).await;
     world.until_one::<Pod>("one", crate::pods::is_ready).await;
     let begun = Instant::now();
@@ -386,7 +386,7 @@ async fn a_deleted_pod_is_seen_with_its_deletion_timestamp() {
 #[tokio::test(start_paused = true)]
 async fn events_name_the_container() {
     use k8s_openapi::api::core::v1::Event;
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<Pod>(pod("", "Always")).await;
     world.until_one::<Pod>("one", crate::pods::is_ready).await;
     world.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();

@@ -9,14 +9,15 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::testing::virtual_cluster::{World, until};
-use crate::{NODE_ANNOTATION, Settings};
+use crate::{ClusterOptions, NODE_SIMULATION_ANNOTATION};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn set_down(world: &World, names: &[&str], down: bool) {
     let nodes: Api<Node> = Api::all(world.client.clone());
     let value = if down { json!("down") } else { json!(null) };
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {NODE_ANNOTATION: value}}}));
+    let patch =
+        Patch::Merge(json!({"metadata": {"annotations": {NODE_SIMULATION_ANNOTATION: value}}}));
     for name in names {
         nodes.patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
@@ -46,7 +47,7 @@ async fn nodes(world: &World, what: &str, test: impl Fn(&BTreeMap<String, Node>)
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_silent_node_are_evicted() {
-    let world = World::start(Settings { nodes: 3, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 3, ..ClusterOptions::default() }).await;
     nodes(&world, "three", |nodes| nodes.len() == 3).await;
     pod_on(&world, "node-1").await;
     pod_on(&world, "node-2").await;
@@ -77,7 +78,7 @@ async fn events(world: &World, reason: &str, count: usize) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn what_becomes_of_nodes_and_their_pods_is_recorded_as_events() {
-    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     nodes(&world, "two", |nodes| nodes.len() == 2).await;
     assert_eq!(
         events(&world, "RegisteredNode", 2).await,
@@ -116,7 +117,7 @@ async fn what_becomes_of_nodes_and_their_pods_is_recorded_as_events() {
 
 #[tokio::test(start_paused = true)]
 async fn no_pod_is_evicted_while_no_node_is_ready() {
-    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     nodes(&world, "two", |nodes| nodes.len() == 2).await;
     pod_on(&world, "node-1").await;
     set_down(&world, &["node-1"], true).await;
@@ -148,7 +149,7 @@ async fn no_pod_is_evicted_while_no_node_is_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_starts_anew_keeps_evicting() {
-    let world = World::start(Settings { nodes: 2, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     nodes(&world, "two", |nodes| nodes.len() == 2).await;
     set_down(&world, &["node-1"], true).await;
     nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
@@ -158,7 +159,7 @@ async fn a_controller_that_starts_anew_keeps_evicting() {
     };
     let api = Api::<Node>::all(world.client.clone());
     let before = since(&until(&api, "now", |_| true).await);
-    let only = crate::testing::settings(&[super::NAME]);
+    let only = crate::testing::options(&[super::NAME]);
     let _another = crate::run_controllers(world.client.clone(), &only).unwrap();
     world.pass(MINUTE).await;
     assert_eq!(since(&until(&api, "later", |_| true).await), before);

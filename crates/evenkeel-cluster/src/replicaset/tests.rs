@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::Settings;
+use crate::ClusterOptions;
 use crate::testing::virtual_cluster::World;
 
 fn set(replicas: i32) -> Value {
@@ -38,7 +38,7 @@ fn owner(pod: &Pod) -> Option<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_deleted_is_replaced() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<ReplicaSet>(set(3)).await;
     world.until_one("web", available(3)).await;
     let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
@@ -50,7 +50,7 @@ async fn a_pod_that_is_deleted_is_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_without_an_owner_is_adopted_and_one_that_no_longer_matches_is_let_go() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world
         .create::<Pod>(json!({
             "metadata": {"name": "stray", "labels": {"app": "web"}},
@@ -77,7 +77,7 @@ async fn a_pod_without_an_owner_is_adopted_and_one_that_no_longer_matches_is_let
 
 #[tokio::test(start_paused = true)]
 async fn the_pods_that_go_first_are_those_that_do_least() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     world.create::<ReplicaSet>(set(3)).await;
     world.until_one("web", available(3)).await;
     let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
@@ -93,7 +93,7 @@ async fn the_pods_that_go_first_are_those_that_do_least() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_count_as_available_only_after_the_minimum_time() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["minReadySeconds"] = json!(30);
     world.create::<ReplicaSet>(object).await;
@@ -107,7 +107,7 @@ async fn pods_count_as_available_only_after_the_minimum_time() {
 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_pods_from_being_made_is_told() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = set(1);
     // Valid in a template, refused in a pod: no such class.
     object["spec"]["template"]["spec"]["priorityClassName"] = json!("missing");
@@ -125,7 +125,7 @@ async fn what_keeps_pods_from_being_made_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replication_controller_keeps_its_pods_and_counts_them() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut controller = set(2);
     controller["spec"]["selector"] = json!({"app": "web"});
     let made = world.create::<ReplicationController>(controller).await;

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::testing::virtual_cluster::{World, until};
-use crate::{Capacity, Settings};
+use crate::{Capacity, ClusterOptions};
 
 fn pod(name: &str, cpu: &str) -> Value {
     json!({
@@ -34,7 +34,7 @@ fn refusal(pod: &Pod) -> Option<&str> {
 
 async fn world(nodes: usize, cpu: &str) -> (World, Api<Node>) {
     let capacity = Capacity { cpu: cpu.to_owned(), ..Capacity::default() };
-    let world = World::start(Settings { nodes, capacity, ..Settings::default() }).await;
+    let world = World::start(ClusterOptions { nodes, capacity, ..ClusterOptions::default() }).await;
     let api: Api<Node> = Api::all(world.client.clone());
     let open = |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.taints.is_none());
     until(&api, "nodes", |all| all.len() == nodes && all.values().all(open)).await;

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::{ACCOUNTS, AUTHORITY};
-use crate::testing::{cluster, object, settings, until, until_gone};
+use crate::testing::{cluster, object, options, until, until_gone};
 use crate::{Cluster, namespace};
 
 #[tokio::test(start_paused = true)]
@@ -35,9 +35,9 @@ async fn a_default_account_that_is_deleted_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn the_authority_is_published_and_kept() {
-    let mut settings = settings(&[AUTHORITY]);
-    settings.root_ca = Some("certificate".to_owned());
-    let cluster = Cluster::start_with(&settings).await.unwrap();
+    let mut options = options(&[AUTHORITY]);
+    options.root_ca = Some("certificate".to_owned());
+    let cluster = Cluster::start_with(&options).await.unwrap();
     let key = Key::namespaced("kube-public", "kube-root-ca.crt");
     let whole =
         |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["ca.crt"] == "certificate");

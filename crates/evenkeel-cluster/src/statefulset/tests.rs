@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::pods::{is_ready, is_terminating};
 use crate::testing::virtual_cluster::World;
-use crate::{Delays, Settings};
+use crate::{ClusterOptions, Delays};
 
 fn set(replicas: i32) -> Value {
     json!({
@@ -46,10 +46,10 @@ fn settled(set: &StatefulSet) -> bool {
         && status.current_revision == status.update_revision
 }
 
-fn slow() -> Settings {
+fn slow() -> ClusterOptions {
     let delays =
         Delays { ready: Duration::from_secs(2), stop: Duration::from_secs(1), ..Delays::default() };
-    Settings { delays, ..Settings::default() }
+    ClusterOptions { delays, ..ClusterOptions::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,7 +161,7 @@ async fn an_update_goes_from_the_last_to_the_first_and_stops_at_the_partition() 
 
 #[tokio::test(start_paused = true)]
 async fn on_delete_leaves_pods_until_they_are_deleted() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
     world.create::<StatefulSet>(object).await;
@@ -188,7 +188,7 @@ async fn on_delete_leaves_pods_until_they_are_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["volumeClaimTemplates"] = json!([{
         "metadata": {"name": "data"},
@@ -225,7 +225,7 @@ async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_may_count_from_another_number_and_move_it() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["ordinals"] = json!({"start": 5});
     world.create::<StatefulSet>(object).await;
@@ -243,7 +243,7 @@ async fn a_set_may_count_from_another_number_and_move_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_pod_waits_until_the_one_before_has_been_ready_long_enough() {
-    let world = World::start(Settings::default()).await;
+    let world = World::start(ClusterOptions::default()).await;
     let mut object = set(3);
     object["spec"]["minReadySeconds"] = json!(10);
     let begun = Instant::now();

@@ -11,7 +11,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Client, Resource, ResourceExt as _};
 use serde_json::Value;
 
-use crate::{Cluster, Settings};
+use crate::{Cluster, ClusterOptions};
 
 /// How long something may take, in the cluster's own time.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -24,9 +24,9 @@ pub(crate) struct World {
 
 impl World {
     /// With a seed, and so in tokio's time.
-    pub(crate) async fn start(settings: Settings) -> Self {
-        let settings = Settings { seed: Some(settings.seed.unwrap_or(1)), ..settings };
-        let cluster = Cluster::start_with(&settings).await.unwrap();
+    pub(crate) async fn start(options: ClusterOptions) -> Self {
+        let options = ClusterOptions { seed: Some(options.seed.unwrap_or(1)), ..options };
+        let cluster = Cluster::start_with(&options).await.unwrap();
         let client = cluster.client();
         Self { cluster, client }
     }

@@ -29,7 +29,7 @@ impl Group {
 
 /// What is to be written.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct SlicePlan {
     create: Vec<EndpointSlice>,
     update: Vec<EndpointSlice>,
     pub(super) delete: Vec<Arc<EndpointSlice>>,
@@ -42,7 +42,7 @@ struct Open {
     changed: bool,
 }
 
-impl Plan {
+impl SlicePlan {
     /// Plans the slices of one address family.
     ///
     /// # Errors

@@ -92,7 +92,7 @@ impl Lifecycle {
         }
         // An image that a container has run from is on the node.
         let pulls = !instance.has_run() || member.pull_policy == "Always";
-        if let Some(error) = image::check(member, subject.plan.image_pull_error, pulls) {
+        if let Some(error) = image::check(member, subject.simulation.image_pull_error, pulls) {
             let retry = match error {
                 PullError::NotFound => {
                     instance.pull_backoff = restart::next(instance.pull_backoff);
@@ -164,7 +164,7 @@ impl Lifecycle {
         let stopped = running.stop.as_ref().and_then(|stop| stop.exit(&subject.process));
         let exits = subject.process.exit;
         if let Some((_, code)) = exits.filter(|(time, _)| *time <= age) {
-            self.exit(index, code, subject.plan.oom_killed, subject, inputs);
+            self.exit(index, code, subject.simulation.oom_killed, subject, inputs);
             return true;
         }
         if let Some((_, code)) = stopped.filter(|(at, _)| *at <= now) {

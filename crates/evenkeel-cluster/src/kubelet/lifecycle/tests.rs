@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Inputs, Lifecycle};
 use crate::kubelet::events::Events;
-use crate::kubelet::simulation::Plan;
+use crate::kubelet::simulation::PodSimulation;
 use crate::kubelet::status;
 use crate::nodes::Facts;
 use crate::options::Delays;
@@ -19,7 +19,7 @@ mod random;
 /// A pod on its node, in a time that passes only here.
 struct Run {
     pod: Pod,
-    plan: Plan,
+    simulation: PodSimulation,
     delays: Delays,
     lifecycle: Lifecycle,
     begun: Instant,
@@ -29,13 +29,13 @@ struct Run {
 }
 
 impl Run {
-    fn new(spec: &Value, plan: &str) -> Self {
+    fn new(spec: &Value, simulation: &str) -> Self {
         let metadata = json!({"name": "one", "namespace": "default", "uid": "1"});
         let pod = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
         let begun = Instant::now();
         Self {
             pod,
-            plan: plan.parse().unwrap(),
+            simulation: simulation.parse().unwrap(),
             delays: Delays { stop: Duration::from_secs(1), ..Delays::default() },
             lifecycle: Lifecycle::new("1", "node", None, begun),
             begun,
@@ -53,8 +53,13 @@ impl Run {
     /// Does what is due now.
     fn advance(&mut self) {
         let (now, wall) = (self.begun + self.now, self.wall());
-        let inputs =
-            Inputs { pod: &self.pod, plan: &self.plan, delays: &self.delays, now, wall: &wall };
+        let inputs = Inputs {
+            pod: &self.pod,
+            simulation: &self.simulation,
+            delays: &self.delays,
+            now,
+            wall: &wall,
+        };
         let mut events = Events::new(&self.pod);
         let next = self.lifecycle.advance(&inputs, &mut events);
         assert!(next.is_none_or(|at| at > now), "due in the past: {:?}", self.lifecycle);
@@ -201,7 +206,7 @@ async fn a_failing_init_container_holds_back_the_others() {
         "False ContainersNotReady containers with unready status: [app]"
     );
     // Once it succeeds, the pod comes up.
-    run.plan = Plan::default();
+    run.simulation = PodSimulation::default();
     assert_eq!(run.until(60).last().unwrap(), "36s Running migrate=Completed(0)*3 app=ready");
 
     spec["restartPolicy"] = json!("Never");
@@ -238,7 +243,7 @@ async fn an_image_that_cannot_be_pulled_is_tried_again_later_each_time() {
             "Warning Failed spec.containers{app} Error: ImagePullBackOff".to_owned(),
         ]
     );
-    run.plan = Plan::default();
+    run.simulation = PodSimulation::default();
     assert_eq!(run.until(100).last().unwrap(), "70s Running app=ready");
 }
 
@@ -265,7 +270,7 @@ async fn an_image_is_pulled_again_for_a_restart_only_if_its_policy_says_so() {
         let container = json!({"imagePullPolicy": policy});
         let mut run = Run::new(&pod("Always", &container), "fail-after=1s");
         run.until(1);
-        run.plan = "image-pull-error,fail-after=1s".parse().unwrap();
+        run.simulation = "image-pull-error,fail-after=1s".parse().unwrap();
         let shown = run.until(12);
         assert!(shown.iter().any(|line| line.contains(wanted)), "{policy} {shown:?}");
     }
@@ -313,7 +318,7 @@ async fn what_runs_without_a_command_runs_on_and_a_command_completes() {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_takes_as_long_as_its_containers() {
     let hook = json!({"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}});
-    for (container, plan, grace, wanted) in [
+    for (container, simulation, grace, wanted) in [
         (json!({}), "", 30, "101s Succeeded app=Completed(0)"),
         (json!({"command": ["sleep", "3600"]}), "", 30, "130s Failed app=Error(137)"),
         (json!({"command": ["sleep", "3600"]}), "", 1, "102s Failed app=Error(137)"),
@@ -322,12 +327,12 @@ async fn a_deleted_pod_takes_as_long_as_its_containers() {
         (json!({}), "complete-after=1h", 30, "101s Failed app=Error(143)"),
         (hook, "", 30, "106s Succeeded app=Completed(0)"),
     ] {
-        let mut run = Run::new(&pod("Always", &container), plan);
+        let mut run = Run::new(&pod("Always", &container), simulation);
         run.until(100);
         run.delete(grace);
         let shown = run.until(300);
-        assert_eq!(shown[0], "100s Running app=ready", "{container} {plan}");
-        assert_eq!(shown.last().unwrap(), wanted, "{container} {plan}");
+        assert_eq!(shown[0], "100s Running app=ready", "{container} {simulation}");
+        assert_eq!(shown.last().unwrap(), wanted, "{container} {simulation}");
         assert!(run.lifecycle.is_over());
     }
 }
@@ -442,7 +447,7 @@ async fn a_pod_goes_on_where_another_process_left_it() {
     let mut other = Lifecycle::new("1", "node", None, run.begun + run.now);
     other.restore(&run.pod, run.begun + run.now, &run.wall());
     run.lifecycle = other;
-    run.plan = Plan::default();
+    run.simulation = PodSimulation::default();
     assert_eq!(run.until(41), ["40s Running migrate=Completed(0) app=ready bad=ready*4"]);
 }
 

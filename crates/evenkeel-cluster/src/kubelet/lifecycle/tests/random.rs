@@ -41,7 +41,7 @@ fn container(numbers: &mut Numbers, name: &str) -> Value {
     container
 }
 
-fn plan(numbers: &mut Numbers) -> String {
+fn simulation(numbers: &mut Numbers) -> String {
     let parts = [
         "",
         "crash-loop",
@@ -115,13 +115,13 @@ async fn whatever_happens_a_pod_stays_sound_and_stops_when_deleted() {
     for seed in 0..600 {
         let mut numbers = Numbers(seed);
         let spec = spec(&mut numbers);
-        let mut run = Run::new(&spec, &plan(&mut numbers));
+        let mut run = Run::new(&spec, &simulation(&mut numbers));
         run.delays.start = Duration::from_secs(numbers.below(3) as u64);
         let (mut restarts, mut phase) = (Vec::new(), String::new());
         let deleted = 20 + numbers.below(150) as u64;
         for second in 0..deleted + 40 {
             if second % 30 == 29 && numbers.below(2) == 0 {
-                run.plan = plan(&mut numbers).parse().unwrap();
+                run.simulation = simulation(&mut numbers).parse().unwrap();
             }
             if second == deleted {
                 run.delete(10);
