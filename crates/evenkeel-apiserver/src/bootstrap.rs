@@ -1,23 +1,21 @@
 //! Creates the objects that every cluster has, through the same pipeline as any other write.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::context::Core;
 use crate::context::RequestContext;
-use crate::hooks::custom_resource_definition as custom;
-use crate::pipeline::create::create_value;
-use crate::pipeline::encode;
-use crate::pipeline::update::write_object;
+use crate::pipeline;
+use crate::registry::resource::Part;
 use crate::request::route::Verb;
 use crate::status::Status;
-use crate::storage::{Key, Range};
+use crate::storage::Key;
 
 /// Rebuilds the server's state from its storage, then creates the missing objects.
-pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
-    restore(core).await?;
+pub(crate) async fn run(core: &Arc<Core>, apiserver_address: Ipv4Addr) -> Result<(), Status> {
+    core.hooks.restore(core).await?;
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
         create_if_missing(core, ("", "namespaces"), "", json!({"metadata": {"name": name}}))
             .await?;
@@ -46,7 +44,7 @@ pub(crate) async fn run(core: &Arc<Core>) -> Result<(), Status> {
         },
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": core.services.apiserver_address().to_string(),
+            "clusterIP": apiserver_address.to_string(),
             "ports": [{"name": "https", "port": 443, "targetPort": 6443, "protocol": "TCP"}],
         },
     });
@@ -118,34 +116,8 @@ async fn create_or_update(
         return create_if_missing(core, (group, plural), "default", object).await;
     }
     let cx = RequestContext::internal(core, &resource, Verb::Update, &key, None);
-    write_object(&cx, edit).await?;
+    pipeline::update_internal(&cx, Part::Main, edit).await?;
     Ok(())
-}
-
-async fn restore(core: &Arc<Core>) -> Result<(), Status> {
-    for record in list(core, ("", "services"))? {
-        core.services.restore(&record);
-    }
-    let crds = list(core, ("apiextensions.k8s.io", "customresourcedefinitions"))?;
-    if let Some(resource) = core.builtin("apiextensions.k8s.io", "customresourcedefinitions") {
-        // Record all names first: the names of each CRD are checked against those of the others.
-        for record in &crds {
-            core.crds.record_names(&encode::value(&resource, record)?);
-        }
-    }
-    for record in crds {
-        custom::reconcile(core, record.key.name()).await;
-    }
-    Ok(())
-}
-
-fn list(
-    core: &Arc<Core>,
-    (group, plural): (&str, &str),
-) -> Result<Vec<Arc<crate::storage::Record>>, Status> {
-    let Some(resource) = core.builtin(group, plural) else { return Ok(Vec::new()) };
-    let page = resource.table.list(Range::default(), None).map_err(Status::internal)?;
-    Ok(page.items)
 }
 
 async fn create_if_missing(
@@ -161,7 +133,7 @@ async fn create_if_missing(
     }
     let cx =
         RequestContext::internal(core, &resource, Verb::Create, &Key::new(namespace, ""), None);
-    match create_value(&cx, object).await {
+    match pipeline::create_internal(&cx, &object).await {
         Ok(_) => Ok(()),
         Err(status) if status.reason() == "AlreadyExists" => Ok(()),
         Err(status) => Err(status),

@@ -1,6 +1,10 @@
 //! The context of one request on one resource: what verbs and stages need to know of it.
 
+mod admission;
+
 mod core;
+
+mod hooks;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,12 +21,18 @@ use crate::status::Status;
 use crate::storage::Key;
 use crate::throttle::{Access, Permit, User};
 
+pub(crate) use self::admission::{Attributes, Chain, Operation, Plugin};
 pub(crate) use self::core::Core;
+pub(crate) use self::hooks::{
+    Deletion, FailedPrecondition, HookFuture, HookTable, Hooks, Reservation,
+};
 
 /// An authorized request on a resource.
 pub(crate) struct RequestContext {
     pub(crate) core: Arc<Core>,
     pub(crate) resource: Arc<Resource>,
+    /// The behaviour of the resource's kind.
+    pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) verb: Verb,
     /// Empty for cluster-scoped resources and across namespaces.
     pub(crate) namespace: String,
@@ -69,6 +79,7 @@ impl RequestContext {
         Self {
             core: core.clone(),
             resource: resource.clone(),
+            hooks: core.hooks.of(resource),
             verb,
             namespace: key.namespace().to_owned(),
             name: (!key.name().is_empty()).then(|| key.name().to_owned()),
@@ -87,6 +98,7 @@ impl RequestContext {
         Self {
             core: self.core.clone(),
             resource: self.resource.clone(),
+            hooks: self.hooks.clone(),
             verb: self.verb,
             namespace: namespace.to_owned(),
             name: self.name.clone(),
@@ -98,6 +110,13 @@ impl RequestContext {
             shutdown_signal: self.shutdown_signal.clone(),
             remote: self.remote.clone(),
         }
+    }
+
+    /// Returns the same request on another resource.
+    pub(crate) fn on_resource(mut self, resource: Arc<Resource>) -> Self {
+        self.hooks = self.core.hooks.of(&resource);
+        self.resource = resource;
+        self
     }
 
     /// Fails once the request is cancelled. For loops over many objects.

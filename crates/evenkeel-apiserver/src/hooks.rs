@@ -1,5 +1,52 @@
-//! The behaviour of single kinds.
-
-pub(crate) mod custom_resource_definition;
+//! The hooks of single kinds; see [`Hooks`](crate::context::Hooks).
 
 pub(crate) mod service;
+
+mod custom_resource_definition;
+
+mod custom_resource;
+
+mod namespace;
+
+mod persistent_volume_claim;
+
+mod pod;
+
+mod job;
+
+use std::sync::Arc;
+
+use self::service::allocator::Allocator;
+use crate::context::{Core, HookTable};
+use crate::status::Status;
+use crate::storage::{Range, Record};
+
+/// Returns the hooks of all kinds. Services get their addresses from `allocator`.
+pub(crate) fn table(allocator: Allocator) -> HookTable {
+    HookTable::new(
+        vec![
+            ("", "services", Arc::new(service::Services::new(allocator))),
+            (
+                "apiextensions.k8s.io",
+                "customresourcedefinitions",
+                Arc::new(custom_resource_definition::CustomResourceDefinitions),
+            ),
+            ("", "namespaces", Arc::new(namespace::Namespaces)),
+            (
+                "",
+                "persistentvolumeclaims",
+                Arc::new(persistent_volume_claim::PersistentVolumeClaims),
+            ),
+            ("", "pods", Arc::new(pod::Pods)),
+            ("batch", "jobs", Arc::new(job::Jobs)),
+        ],
+        Arc::new(custom_resource::CustomResources),
+    )
+}
+
+/// Returns the stored objects of a built-in resource.
+fn stored(core: &Core, group: &str, plural: &str) -> Result<Vec<Arc<Record>>, Status> {
+    let Some(resource) = core.builtin(group, plural) else { return Ok(Vec::new()) };
+    let page = resource.table.list(Range::default(), None).map_err(Status::internal)?;
+    Ok(page.items)
+}

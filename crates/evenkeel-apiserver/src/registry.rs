@@ -7,6 +7,8 @@ pub(crate) mod builtin;
 
 pub(crate) mod resource;
 
+mod rules;
+
 pub(crate) mod custom;
 
 pub(crate) mod discovery;

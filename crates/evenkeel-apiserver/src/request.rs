@@ -7,6 +7,8 @@ pub(crate) mod route;
 
 pub(crate) mod query;
 
+pub(crate) mod delete_options;
+
 pub(crate) mod negotiate;
 
 pub(crate) mod authenticator;

@@ -1,7 +1,7 @@
 //! The server: built once, used in process or served over TLS, then stopped.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use http::{Request, Response};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::admission::Chain;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
 use crate::clock_rng::ClockRng;
@@ -34,13 +33,15 @@ use crate::request::authenticator::Authenticator;
 use crate::storage::{self, Store, Window};
 use crate::subresources::component_status::Components;
 use crate::throttle::Throttle;
-use crate::{bootstrap, handler};
+use crate::{admission, bootstrap, handler, hooks};
 
 /// An API server. Dropping it ends its open watches; stored data remains in its data directory, if
 /// there is one.
 pub struct ApiServer {
     core: Arc<Core>,
     stopping: watch::Sender<bool>,
+    /// The cluster IP of the API server.
+    apiserver_address: Ipv4Addr,
     /// Where the certificate authority is persisted.
     certificates: Option<PathBuf>,
 }
@@ -183,7 +184,7 @@ impl ApiServer {
                 (authority, admin)
             }
         };
-        let addresses = [address.ip(), IpAddr::V4(self.core.services.apiserver_address())];
+        let addresses = [address.ip(), IpAddr::V4(self.apiserver_address)];
         let certificate = authority.issue_serving(addresses)?;
         let clock = self.core.clone();
         let now_unix = move || clock.clock_rng.now().as_second().unsigned_abs();
@@ -390,15 +391,18 @@ impl Builder {
         certificates: Option<PathBuf>,
     ) -> Result<ApiServer, BuildError> {
         let range = self.service_cluster_ip_range.as_deref().unwrap_or("10.0.0.0/16");
+        let allocator = Allocator::new(range).map_err(BuildError::Option)?;
+        let apiserver_address = allocator.apiserver_address();
         let (stopping, stops) = watch::channel(false);
         let core = Arc::new(Core {
             registry: Registry::new(&store),
             crds: Crds::default(),
             clock_rng: self.seed.map_or_else(ClockRng::system, ClockRng::seeded),
-            admission: Chain::new(&self.disabled_admission_plugins).map_err(BuildError::Option)?,
+            admission: admission::chain(&self.disabled_admission_plugins)
+                .map_err(BuildError::Option)?,
             authenticator: Authenticator { tokens: self.tokens, anonymous: !self.no_anonymous },
             authorizer: self.authorizer.unwrap_or_else(|| Box::new(AllowAuthenticated)),
-            services: Allocator::new(range).map_err(BuildError::Option)?,
+            hooks: hooks::table(allocator),
             metrics: Metrics::default(),
             components: Components::default(),
             compactor: Compactor::new(self.compaction_interval),
@@ -408,10 +412,10 @@ impl Builder {
             commits_no_changes: self.commits_no_changes,
             store,
         });
-        bootstrap::run(&core)
+        bootstrap::run(&core, apiserver_address)
             .await
             .map_err(|status| BuildError::Bootstrap(status.message().to_owned()))?;
-        Ok(ApiServer { core, stopping, certificates })
+        Ok(ApiServer { core, stopping, apiserver_address, certificates })
     }
 }
 

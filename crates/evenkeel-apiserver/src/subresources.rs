@@ -1,4 +1,5 @@
-//! Subresources with their own semantics: binding, eviction, finalize, approval and others.
+//! Subresources with their own semantics, such as binding, eviction and scale, and resources that
+//! are not stored, such as reviews.
 
 mod binding;
 
@@ -6,38 +7,45 @@ pub(crate) mod component_status;
 
 mod eviction;
 
-pub(crate) mod review;
+mod review;
 
-pub(crate) mod scale;
+mod scale;
 
 use serde_json::{Value, json};
 
 use crate::context::RequestContext;
 use crate::pipeline::encode::Reply;
-use crate::pipeline::update::current;
-use crate::pipeline::{patch, update};
-use crate::request::route::Verb;
+use crate::pipeline::persist;
+use crate::request::negotiate::Output;
 use crate::status::Status;
-use crate::verbs::get;
 
-pub(crate) use binding::bind_by_body;
+/// Subresources that are a part of their object: reads and writes of them are those of the object,
+/// with other rules.
+const PARTS: &[&str] = &["status", "finalize", "ephemeralcontainers", "resize", "approval"];
 
-pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
-    let subresource = cx.subresource.as_deref().unwrap_or("");
-    match (&*cx.resource.plural, subresource) {
+/// Returns whether a request is executed here, and not by the verbs of stored objects.
+pub(crate) fn handles(cx: &RequestContext) -> bool {
+    match cx.subresource.as_deref() {
+        None => !cx.resource.is_stored(),
+        Some(subresource) => !PARTS.contains(&subresource),
+    }
+}
+
+pub(crate) async fn handle(
+    cx: &RequestContext,
+    output: Output,
+    body: &[u8],
+) -> Result<Reply, Status> {
+    match (&*cx.resource.plural, cx.subresource.as_deref().unwrap_or("")) {
+        ("bindings", "") => binding::bind_by_body(cx, body).await,
+        ("componentstatuses", "") => component_status::handle(cx, output),
+        (_, "") => review::handle(cx, body),
+        (_, "scale") => scale::handle(cx, output, body).await,
         ("pods", "binding") => binding::bind(cx, body).await,
         ("pods", "eviction") => eviction::evict(cx, body).await,
-        ("namespaces", "finalize")
-        | ("pods", "ephemeralcontainers" | "resize")
-        | ("certificatesigningrequests", "approval") => match cx.verb {
-            Verb::Get => get::handle(cx),
-            Verb::Update => update::handle(cx, body).await,
-            Verb::Patch => patch::handle(cx, body).await,
-            _ => Err(Status::method_not_allowed()),
-        },
         ("pods", "log") => {
-            let (_, pod) = current(cx)?;
-            let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
+            let pod = persist::current(cx, cx.name())?;
+            let node = pod.object().pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
             Err(if node.is_empty() {
                 Status::bad_request(format!("pod {} does not have a host assigned", cx.name()))
             } else {
@@ -45,11 +53,11 @@ pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
             })
         }
         ("serviceaccounts", "token") => {
-            current(cx)?;
+            persist::current(cx, cx.name())?;
             Err(Status::not_implemented("tokens of service accounts are not issued yet"))
         }
         (plural, subresource) => {
-            current(cx)?;
+            persist::current(cx, cx.name())?;
             Err(Status::not_implemented(format!(
                 "{plural}/{subresource} needs a node or network behind the API server; there is \
                  none here"

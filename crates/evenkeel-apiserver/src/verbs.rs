@@ -21,14 +21,14 @@ use crate::body::Body;
 use crate::context::Core;
 use crate::context::{Remote, RequestContext, Warnings};
 use crate::pipeline::encode::{self, Reply};
-use crate::pipeline::{create, delete, patch, update};
+use crate::pipeline::{self, delete, patch};
 use crate::registry::resource::Resource;
 use crate::request::authorize::Authorized;
 use crate::request::negotiate::{self, View};
 use crate::request::receive::{Received, Unread};
 use crate::request::route::{ResourceRoute, Route, Verb};
 use crate::status::Status;
-use crate::subresources::{self as subresource, component_status, review, scale};
+use crate::subresources;
 use crate::throttle::Access;
 
 /// Executes a request on a resource.
@@ -47,6 +47,7 @@ where
     let resource = find(core, &route)?;
     let cx = Arc::new(RequestContext {
         core: core.clone(),
+        hooks: core.hooks.of(&resource),
         resource,
         verb: route.verb,
         namespace: route.namespace,
@@ -141,28 +142,21 @@ async fn execute(
     output: negotiate::Output,
     body: &Bytes,
 ) -> Result<Reply, Status> {
-    if cx.resource.is("", "bindings") {
-        return subresource::bind_by_body(cx, body).await;
-    }
-    if cx.resource.is("", "componentstatuses") {
-        return component_status::handle(cx, output);
-    }
-    if !cx.resource.is_stored() && cx.subresource.is_none() {
-        return review::handle(cx, body);
-    }
-    match cx.subresource.as_deref() {
-        None | Some("status") => {}
-        Some("scale") => return scale::handle(cx, output, body).await,
-        Some(_) => return subresource::handle(cx, body).await,
+    if subresources::handles(cx) {
+        return subresources::handle(cx, output, body).await;
     }
     match cx.verb {
-        Verb::Create => create::handle(cx, body).await,
+        Verb::Create => pipeline::create(cx, body).await,
         Verb::Get => get::handle(cx),
         Verb::List => list::handle(cx).await,
         Verb::Watch => watch::handle(cx, output).await,
-        Verb::Update => update::handle(cx, body).await,
-        Verb::Patch => patch::handle(cx, body).await,
-        Verb::Delete => delete::handle(cx, body).await,
+        Verb::Update => pipeline::update(cx, body).await,
+        Verb::Patch => pipeline::patch(cx, body).await,
+        Verb::Delete => {
+            let options = delete::parse_options(cx, body)?;
+            let outcome = pipeline::delete(cx, cx.name(), &options).await?;
+            Ok(outcome.into_reply(cx, &options))
+        }
         Verb::DeleteCollection => delete_collection::handle(cx, body).await,
         Verb::Other => Err(Status::method_not_allowed()),
     }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::body::Chunks;
+use crate::codec;
 use crate::context::Core;
 use crate::context::{RequestContext, ShutdownSignal};
 use crate::pipeline::encode::{self, Include};
@@ -163,7 +164,7 @@ impl Events {
         {
             return wrap(kind, &record.body_at(revision));
         }
-        let mut object = match encode::value(&self.resource, record) {
+        let mut object = match codec::value(&self.resource, record) {
             Ok(object) => object,
             Err(status) => return error_frame(&status),
         };
@@ -189,8 +190,8 @@ impl Events {
             View::Object => rendered,
             _ => encode::in_version(self.output.beta, rendered),
         };
-        let order = encode::fields_order(&self.resource);
-        wrap(kind, &encode::to_bytes_in_order(&rendered, order))
+        let order = codec::fields_order(&self.resource);
+        wrap(kind, &codec::to_bytes_in_order(&rendered, order))
     }
 
     /// Encodes a bookmark: an empty object with the revision.
@@ -333,5 +334,5 @@ fn wrap(kind: &str, object: &[u8]) -> Bytes {
 }
 
 fn error_frame(status: &Status) -> Bytes {
-    wrap("ERROR", &encode::to_bytes(&status.to_value()))
+    wrap("ERROR", &codec::to_bytes(&status.to_value()))
 }

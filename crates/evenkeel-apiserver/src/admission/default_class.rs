@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin};
+use crate::context::{Attributes, Operation, Plugin};
 use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::Range;

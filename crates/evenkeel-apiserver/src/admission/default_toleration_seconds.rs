@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attributes, Operation, Plugin};
+use crate::context::{Attributes, Operation, Plugin};
 use crate::status::Status;
 
 pub(super) struct DefaultTolerationSeconds;

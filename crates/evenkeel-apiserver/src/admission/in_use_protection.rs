@@ -1,7 +1,7 @@
 //! `StorageObjectInUseProtection`: adds the finalizers that protect PersistentVolumes,
 //! PersistentVolumeClaims and VolumeAttributesClasses while they are in use.
 
-use super::{Attributes, Operation, Plugin};
+use crate::context::{Attributes, Operation, Plugin};
 use crate::object::{Metadata as _, set_finalizers};
 use crate::status::Status;
 

@@ -1,7 +1,7 @@
 //! `NamespaceLifecycle`: rejects creates in a missing or terminating namespace, and the deletion of
 //! system namespaces.
 
-use super::{Attributes, Operation, Plugin};
+use crate::context::{Attributes, Operation, Plugin};
 use crate::status::{GroupResource, Status};
 use crate::storage::Key;
 

@@ -4,7 +4,7 @@
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
-use super::{Attributes, Operation, Plugin};
+use crate::context::{Attributes, Operation, Plugin};
 use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::Key;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use evenkeel_types::go::Quoted;
 use serde_json::{Map, Value};
 
-use super::{Attributes, Operation, Plugin};
+use crate::context::{Attributes, Operation, Plugin};
 use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::Key;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::admission::Chain;
+use super::{Chain, HookTable};
 use crate::authz::Authorizer;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
-use crate::hooks::service::allocator::Allocator;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::registry::custom::Crds;
@@ -27,7 +26,7 @@ pub(crate) struct Core {
     pub(crate) admission: Chain,
     pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Box<dyn Authorizer>,
-    pub(crate) services: Allocator,
+    pub(crate) hooks: HookTable,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Throttle,
     pub(crate) components: Components,

@@ -1,29 +1,81 @@
-//! Reconciles a CRD: conditions, serving, and clean-up.
+//! CustomResourceDefinitions: each write to one is followed by its reconciliation, which sets
+//! conditions, serves or withdraws resources, and deletes the objects of a terminating CRD.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::context::Core;
-use crate::context::RequestContext;
+use crate::codec;
+use crate::context::{Core, Deletion, HookFuture, Hooks, RequestContext};
 use crate::object::{Metadata as _, set_finalizers, set_meta};
-use crate::pipeline::delete::{DeleteOptions, delete_named};
-use crate::pipeline::encode;
-use crate::pipeline::update::{release_finalizer, write_status};
+use crate::pipeline;
 use crate::registry::custom::{is_true, serve};
-use crate::registry::resource::Resource;
+use crate::registry::resource::{Part, Resource};
+use crate::request::delete_options::DeleteOptions;
 use crate::request::route::Verb;
 use crate::status::Status;
-use crate::storage::{Key, Range};
+use crate::storage::{Key, Range, Record};
+
+const GROUP: &str = "apiextensions.k8s.io";
+const PLURAL: &str = "customresourcedefinitions";
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
+/// The hooks of CustomResourceDefinitions.
+pub(super) struct CustomResourceDefinitions;
+
+impl Hooks for CustomResourceDefinitions {
+    fn decide_deletion(
+        &self,
+        cx: &RequestContext,
+        _: &DeleteOptions,
+        crd: &Value,
+    ) -> Option<Deletion> {
+        mark_terminating(crd, &cx.core.clock_rng.timestamp()).map(Deletion::Mark)
+    }
+
+    fn after_write<'a>(
+        &'a self,
+        cx: &'a RequestContext,
+        record: &'a Record,
+    ) -> Option<HookFuture<'a>> {
+        Some(reconcile(&cx.core, record.key.name()))
+    }
+
+    fn after_delete<'a>(
+        &'a self,
+        cx: &'a RequestContext,
+        _: &'a Value,
+        record: &'a Record,
+    ) -> Option<HookFuture<'a>> {
+        Some(reconcile(&cx.core, record.key.name()))
+    }
+
+    fn restore<'a>(&'a self, core: &'a Arc<Core>) -> Option<HookFuture<'a, Result<(), Status>>> {
+        Some(Box::pin(restore(core)))
+    }
+
+    /// A write changes the served resources, and may delete all objects of one.
+    fn is_heavy(&self) -> bool {
+        true
+    }
+}
+
+async fn restore(core: &Arc<Core>) -> Result<(), Status> {
+    let Some(resource) = core.builtin(GROUP, PLURAL) else { return Ok(()) };
+    let crds = super::stored(core, GROUP, PLURAL)?;
+    // Record all names first: the names of each CRD are checked against those of the others.
+    for record in &crds {
+        core.crds.record_names(&codec::value(&resource, record)?);
+    }
+    for record in crds {
+        reconcile(core, record.key.name()).await;
+    }
+    Ok(())
+}
+
 /// Reconciles a CRD after each write to it. Boxed, because its own writes call it again.
-pub(crate) fn reconcile<'a>(
-    core: &'a Arc<Core>,
-    name: &'a str,
-) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+pub(super) fn reconcile<'a>(core: &'a Arc<Core>, name: &'a str) -> HookFuture<'a> {
     Box::pin(async move {
         if let Err(status) = try_reconcile(core, name).await
             // Deleting the last object may already have deleted the CRD.
@@ -39,7 +91,7 @@ pub(crate) fn reconcile<'a>(
 }
 
 async fn try_reconcile(core: &Arc<Core>, name: &str) -> Result<(), Status> {
-    let Some(resource) = core.builtin("apiextensions.k8s.io", "customresourcedefinitions") else {
+    let Some(resource) = core.builtin(GROUP, PLURAL) else {
         return Ok(());
     };
     let key = Key::new("", name);
@@ -48,7 +100,7 @@ async fn try_reconcile(core: &Arc<Core>, name: &str) -> Result<(), Status> {
         retry_pending_names(core, name).await;
         return Ok(());
     };
-    let crd = encode::value(&resource, &record)?;
+    let crd = codec::value(&resource, &record)?;
     core.crds.record_names(&crd);
     if let Some(status) = next_status(core, &crd) {
         let mut next = crd;
@@ -60,7 +112,8 @@ async fn try_reconcile(core: &Arc<Core>, name: &str) -> Result<(), Status> {
         serve_if_established(core, &next, record.revision);
         // The write reconciles again with the new status.
         let cx = RequestContext::internal(core, &resource, Verb::Update, &key, Some("status"));
-        write_status(&cx, move |crd| crd["status"] = status.clone()).await?;
+        pipeline::update_internal(&cx, Part::Status, move |crd| crd["status"] = status.clone())
+            .await?;
         return Ok(());
     }
     serve_if_established(core, &crd, record.revision);
@@ -147,7 +200,7 @@ fn set_condition(
 }
 
 /// Marks a CRD as terminating. Returns `None` if no finalizer is left and it can be deleted.
-pub(crate) fn mark_terminating(crd: &Value, now: &str) -> Option<Value> {
+fn mark_terminating(crd: &Value, now: &str) -> Option<Value> {
     if crd.is_deleting() {
         return (!crd.finalizers().is_empty()).then(|| crd.clone());
     }
@@ -182,7 +235,7 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
     if !in_progress {
         let now = core.clock_rng.timestamp();
         let cx = RequestContext::internal(core, resource, Verb::Update, &key, Some("status"));
-        write_status(&cx, move |crd| {
+        pipeline::update_internal(&cx, Part::Status, move |crd| {
             let message = "CustomResource deletion is in progress";
             set_condition(crd, "Terminating", "True", REASON, message, &now);
         })
@@ -195,7 +248,7 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
         let deletion = DeleteOptions::default();
         for record in &page.items {
             let cx = RequestContext::internal(core, served, Verb::Delete, &record.key, None);
-            match delete_named(&cx, record.key.name(), &deletion).await {
+            match pipeline::delete(&cx, record.key.name(), &deletion).await {
                 Ok(_) => {}
                 Err(status) if status.code() == 404 => {}
                 Err(status) => return Err(status),
@@ -207,16 +260,11 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
         }
     }
     let cx = RequestContext::internal(core, resource, Verb::Update, &key, None);
-    release_finalizer(&cx, CLEANUP).await
-}
-
-/// Runs after a custom object was deleted.
-pub(crate) async fn instance_removed(core: &Arc<Core>, crd: &str) {
-    let served = core.crds.resources_of(crd);
-    let terminating = served.iter().any(|resource| {
-        resource.custom().is_some_and(|custom| custom.terminating) && resource.table.is_empty()
-    });
-    if terminating {
-        reconcile(core, crd).await;
-    }
+    pipeline::update_internal(&cx, Part::Main, |crd| {
+        let left = crd.finalizers().into_iter().filter(|name| *name != CLEANUP);
+        let left = left.map(str::to_owned).collect();
+        set_finalizers(crd, left);
+    })
+    .await?;
+    Ok(())
 }

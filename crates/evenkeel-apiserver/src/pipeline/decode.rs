@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use crate::context::RequestContext;
 use crate::json;
 use crate::object::{Metadata as _, dedup_owners, set_meta};
-use crate::registry::custom;
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::request::negotiate::{self, Format};
 use crate::request::query::FieldValidation;
@@ -130,7 +129,7 @@ impl Patched<'_> {
                 report(cx, self.validation, problems(self.duplicates, unknown))?;
             }
         }
-        let applied = Applied { sent_empty, ..fill_defaults(resource, &mut value) };
+        let applied = Applied { sent_empty, ..resource.fill_defaults(&mut value) };
         Ok(Decoded { object: value, applied })
     }
 
@@ -411,7 +410,7 @@ fn conform_and_default(
         })
         .and_then(|problems| report(cx, validation, problems))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
-    let applied = Applied { sent_empty, ..fill_defaults(resource, &mut parsed.value) };
+    let applied = Applied { sent_empty, ..resource.fill_defaults(&mut parsed.value) };
     Ok(Decoded { object: parsed.value, applied })
 }
 
@@ -455,20 +454,6 @@ pub(crate) fn coerce_and_prune(
                 .normalize(value, Malformed::Reject)
                 .map(|paths| paths.iter().map(|path| format!("unknown field {path:?}")).collect())
                 .map_err(|why| why.to_string())
-        }
-    }
-}
-
-pub(crate) fn fill_defaults(resource: &Resource, value: &mut Value) -> Applied {
-    match &resource.type_info {
-        TypeInfo::Builtin(_) if custom::is_crd(resource) => {
-            evenkeel_schema::default_crd(value);
-            Applied::default()
-        }
-        TypeInfo::Builtin(_) => evenkeel_kinds::defaults::apply(resource.gvk(), value),
-        TypeInfo::Custom(custom) => {
-            custom.schema.default(value);
-            Applied::default()
         }
     }
 }

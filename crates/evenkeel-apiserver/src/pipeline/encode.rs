@@ -11,10 +11,6 @@ mod pretty;
 
 mod view;
 
-pub(crate) use crate::codec::{
-    Origin, fields_order, is_current, is_unchanged, round_trip_storage, to_bytes,
-    to_bytes_in_order, to_unsaved_record, value,
-};
 pub(crate) use list::List;
 pub(crate) use pretty::indent;
 pub(crate) use response::{

@@ -2,15 +2,13 @@
 //!
 //! Runs before mutating admission, as upstream does: fields that plugins add have no field manager.
 
-mod types;
+pub(crate) mod types;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use evenkeel_apply::managed::{
-    self, ApplyError, ConvertError, DecodeError, Filter, Request, ScaleHandler, Versions,
-};
-use evenkeel_apply::path::{Path, fields};
+use evenkeel_apply::managed::{self, ApplyError, ConvertError, Filter, Request, Versions};
+use evenkeel_apply::path::fields;
 use evenkeel_apply::{ObjectType, Set};
 use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
@@ -88,7 +86,7 @@ pub(crate) fn on_apply(
             .map_err(|why| conversion_error(cx, config, &why))?;
     }
     // Custom objects are not decoded again: nulls are validated, and empty values are stored.
-    let applied = Applied { sent_empty, ..decode::fill_defaults(&cx.resource, &mut object) };
+    let applied = Applied { sent_empty, ..cx.resource.fill_defaults(&mut object) };
     Ok(Managed { object, applied })
 }
 
@@ -104,7 +102,7 @@ fn conversion_error(cx: &RequestContext, config: &Value, why: &str) -> Status {
     Status::without_reason(500, message)
 }
 
-fn apply_error(error: ApplyError) -> Status {
+pub(crate) fn apply_error(error: ApplyError) -> Status {
     match error {
         ApplyError::Conflict(conflicts) => Status::apply_conflict(&conflicts),
         ApplyError::BadRequest(why) => Status::bad_request(why),
@@ -219,7 +217,7 @@ impl Versions for KindVersions<'_> {
 }
 
 /// Returns the other versions of the resource.
-fn other_versions(cx: &RequestContext) -> Vec<Arc<Resource>> {
+pub(crate) fn other_versions(cx: &RequestContext) -> Vec<Arc<Resource>> {
     let resource = &cx.resource;
     let siblings = convert::convertible_kinds(resource.gvk());
     if siblings.is_empty() && !resource.is_custom() {
@@ -236,106 +234,6 @@ fn other_versions(cx: &RequestContext) -> Vec<Arc<Resource>> {
     ));
     found.extend(resource.custom().into_iter().flat_map(|custom| custom.unserved.iter().cloned()));
     found
-}
-
-/// A write to a Scale.
-pub(crate) enum ScaleWrite<'a> {
-    /// Replaces it.
-    Replace(&'a Value),
-    /// Replaces it by the result of a patch.
-    Patch(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
-    /// Applies a configuration.
-    Apply(&'a Value),
-}
-
-/// Writes the Scale of `parent`, which is `before`. Returns the written Scale and the parent's
-/// managed fields, in which ownership of the replicas follows.
-pub(crate) fn on_scale(
-    cx: &RequestContext,
-    parent: &Value,
-    mut before: Value,
-    write: &ScaleWrite<'_>,
-    options: &WriteOptions,
-) -> Result<(Value, Option<Value>), Status> {
-    let paths: Vec<(String, Option<Path>)> = std::iter::once(&cx.resource)
-        .chain(&other_versions(cx))
-        .map(|resource| (resource.api_version.to_string(), replicas_path(resource)))
-        .collect();
-    let handler = ScaleHandler { api_version: &cx.resource.api_version, replicas_paths: &paths };
-    let unreadable = |why: DecodeError| Status::without_reason(500, why.to_string());
-    let owned = parent.meta("managedFields");
-    let in_scale = handler.to_subresource(owned).map_err(unreadable)?;
-    set_meta(&mut before, "managedFields", in_scale);
-    let manager = cx.field_manager(options.field_manager.as_deref());
-    let request = Request {
-        versions: types::scale(),
-        api_version: types::SCALE_VERSION,
-        kind: "Scale",
-        subresource: "scale",
-        reset_fields: &[],
-        empty_object: &before,
-        manager: &manager,
-        now: &cx.core.clock_rng.timestamp(),
-    };
-    let replaced = |mut after: Value| {
-        if after.meta("managedFields").is_none() {
-            set_meta(&mut after, "managedFields", before.meta("managedFields").cloned());
-        }
-        if let Err(why) = managed::update(&request, Some(&before), &mut after) {
-            tracing::warn!(kind = &*cx.resource.kind, %why, "managed fields were dropped");
-        }
-        after
-    };
-    let after = match write {
-        ScaleWrite::Replace(scale) => replaced((*scale).clone()),
-        ScaleWrite::Patch(make) => replaced(make(&before)?),
-        ScaleWrite::Apply(config) => {
-            let custom = cx.resource.is_custom();
-            if custom && before.meta("managedFields").is_none() {
-                return Err(scale_conversion_error("create manager for existing fields", None));
-            }
-            let force = options.force.unwrap_or(false);
-            let done = managed::apply(&request, Some(&before), config, force);
-            let applied = done.map_err(apply_error)?;
-            if custom && applied.changed {
-                return Err(scale_conversion_error("convert new object", Some(config)));
-            }
-            applied.object
-        }
-    };
-    let owned = handler.to_parent(owned, after.meta("managedFields")).map_err(unreadable)?;
-    Ok((after, owned))
-}
-
-/// Returns the error of an apply to the Scale of a custom resource: upstream's handler cannot
-/// convert a Scale, so any effective apply fails.
-fn scale_conversion_error(failed_to: &str, config: Option<&Value>) -> Status {
-    let scale = |object: &Value| {
-        let (namespace, name) = (object.meta_str("namespace"), object.meta_str("name"));
-        format!("({namespace}/{name}; {}, Kind=Scale)", types::SCALE_VERSION)
-    };
-    let what = match config {
-        Some(config) => format!("{failed_to} {}", scale(config)),
-        None => format!("{failed_to}: failed to convert live object {}", scale(&Value::Null)),
-    };
-    Status::without_reason(
-        500,
-        format!(
-            "failed to {what} to proper version: request to convert CR to an invalid \
-             group/version: {}",
-            types::SCALE_VERSION
-        ),
-    )
-}
-
-fn replicas_path(resource: &Resource) -> Option<Path> {
-    match &resource.type_info {
-        TypeInfo::Builtin(_) => Some(fields(["spec", "replicas"])),
-        TypeInfo::Custom(custom) => {
-            let scale = custom.schema.scale()?;
-            Some(fields(scale.spec_path().split('.').filter(|step| !step.is_empty())))
-        }
-    }
 }
 
 /// Returns the fields that an endpoint resets, by version.

@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use super::decode;
 use super::manage::Managed;
-use crate::admission::{Attributes, Operation};
-use crate::context::RequestContext;
+use crate::context::{Attributes, Operation, RequestContext};
 use crate::status::Status;
 
 /// An object after mutating admission.
@@ -21,26 +20,26 @@ impl Mutated {
     }
 }
 
-pub(crate) fn on_create(cx: &RequestContext, object: Managed) -> Result<Mutated, Status> {
-    mutate(cx, Operation::Create, object, None)
+pub(crate) async fn on_create(cx: &RequestContext, object: Managed) -> Result<Mutated, Status> {
+    mutate(cx, Operation::Create, object, None).await
 }
 
-pub(crate) fn on_update(
+pub(crate) async fn on_update(
     cx: &RequestContext,
     object: Managed,
     old: &Value,
 ) -> Result<Mutated, Status> {
-    mutate(cx, Operation::Update, object, Some(old))
+    mutate(cx, Operation::Update, object, Some(old)).await
 }
 
-fn mutate(
+async fn mutate(
     cx: &RequestContext,
     operation: Operation,
     Managed { mut object, applied }: Managed,
     old: Option<&Value>,
 ) -> Result<Mutated, Status> {
     let mut attributes = Attributes { cx, operation, object: Some(&mut object), old };
-    cx.core.admission.mutate(&mut attributes)?;
+    cx.core.admission.mutate(&mut attributes).await?;
     decode::warn_duplicate_owners(cx, &mut object, " after mutating admission happens");
     Ok(Mutated { object, applied })
 }

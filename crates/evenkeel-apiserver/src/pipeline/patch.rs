@@ -1,10 +1,8 @@
-//! `patch`: changes an object by a patch.
+//! The patch types: a patch is applied to the stored object, and the result is decoded.
 //!
-//! Three of the four patch types are applied to the stored object, and then processed like an
-//! update. Server-side apply merges the applied configuration with the fields of other managers,
-//! and creates the object if it does not exist.
+//! Server-side apply is different: its configuration is merged by the stage of managed fields.
 
-pub(crate) mod apply;
+mod config;
 
 mod strategic;
 
@@ -13,19 +11,15 @@ use evenkeel_schema::field;
 use evenkeel_types::{Gvk, Type, go};
 use serde_json::Value;
 
-use super::create::check_namespace;
-use super::update::{check_named, ok_reply, replace, require_name};
+use super::decode::{Decoded, Patched};
 use crate::context::RequestContext;
 use crate::json;
-use crate::pipeline::decode::{Decoded, Patched};
-use crate::pipeline::encode::Reply;
-use crate::pipeline::persist;
-use crate::pipeline::prepare::Part;
-use crate::registry::resource::TypeInfo;
 use crate::request::negotiate;
-use crate::request::query::{FieldValidation, WriteOptions};
+use crate::request::query::FieldValidation;
 use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
+
+pub(crate) use config::Config;
 
 /// The patch types, by content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,32 +37,11 @@ const APPLY_YAML: &str = "application/apply-patch+yaml";
 
 const BAD_PATCH: &str = "Invalid JSON Patch";
 
-pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
-    let kind = kind(cx)?;
-    require_name(cx)?;
-    let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
-    if kind == Kind::Apply {
-        return apply::handle(cx, body, &options).await;
-    }
-    // A missing object is reported before an invalid patch.
-    let patch = Patch::parse(kind, body, options.field_validation);
-    let part = Part::of(cx.subresource.as_deref());
-    let persisted = persist::update(cx, cx.name(), options.dry_run, |old, record| {
-        let patch = patch.as_ref().map_err(Status::clone)?;
-        let mut object = patch.object(cx, old)?;
-        check_namespace(cx, object.value_mut())?;
-        check_named(cx, object.value())?;
-        if cx.resource.is_custom() {
-            check_type(cx, object.value())?;
-        }
-        replace(cx, object, old, record, part, &options)
-    })
-    .await?;
-    Ok(ok_reply(persisted))
-}
-
 /// Checks the kind of a patched custom object; built-in objects are decoded into their type.
-fn check_type(cx: &RequestContext, object: &Value) -> Result<(), Status> {
+pub(crate) fn check_type(cx: &RequestContext, object: &Value) -> Result<(), Status> {
+    if !cx.resource.is_custom() {
+        return Ok(());
+    }
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let resource = &cx.resource;
@@ -164,11 +137,8 @@ impl Patch {
     }
 
     /// Applies the patch to an object of the request's resource.
-    fn object(&self, cx: &RequestContext, old: &Value) -> Result<Decoded, Status> {
-        let ty = match &cx.resource.type_info {
-            TypeInfo::Builtin(builtin) => Some(builtin.ty),
-            TypeInfo::Custom(_) => None,
-        };
+    pub(crate) fn object(&self, cx: &RequestContext, old: &Value) -> Result<Decoded, Status> {
+        let ty = cx.resource.builtin_type();
         let patched = self.apply(ty, old)?;
         self.checks().object(cx, patched).map_err(|why| self.refuse(ty, old, &why))
     }

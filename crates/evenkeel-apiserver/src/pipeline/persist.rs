@@ -1,22 +1,19 @@
 //! Stage 11: writes to storage.
 //!
-//! The only place with optimistic concurrency: [`update`] runs the stages before it on the current
-//! object, commits only if that object has not changed since, and retries otherwise.
+//! The only place with optimistic concurrency: a write is committed only if the object has not
+//! changed since [`current`] read it. Otherwise the functions return `None`, and the caller repeats
+//! the stages before on the new version.
 
 use std::sync::Arc;
 
 use evenkeel_apply::managed::ignore_managed_fields_timestamps;
-use evenkeel_kinds::strategy;
 use serde_json::Value;
 
-use super::encode::{self, Origin};
+use super::patch::is_apply;
 use super::validate::Admitted;
+use crate::codec::{self, Origin};
 use crate::context::RequestContext;
-use crate::hooks::custom_resource_definition;
 use crate::object::{Metadata as _, set_meta};
-use crate::pipeline::delete::{DeleteOptions, delete_named};
-use crate::pipeline::patch::is_apply;
-use crate::registry::custom;
 use crate::registry::resource::Resource;
 use crate::request::route::Verb;
 use crate::status::Status;
@@ -30,18 +27,50 @@ pub(crate) enum Persisted {
     Value(Value),
 }
 
-/// The change that the previous stages made of the current object.
-pub(crate) enum Change {
-    /// Stores this object.
-    Write(Admitted),
-    /// Changes nothing and returns the current object.
-    Keep,
-    /// Deletes the object and returns this value, or the stored object if there is none.
-    Remove(Option<Value>),
+/// Attempts at a compare-and-swap before a write fails.
+pub(crate) const ATTEMPTS: usize = 1000;
+
+/// The object that a write changes, in one version.
+pub(crate) struct Current {
+    pub(crate) record: Arc<Record>,
+    /// The object as readers see it.
+    value: Value,
+    /// The object as an update sees it, if that differs.
+    update_view: Option<Value>,
 }
 
-/// Attempts at a compare-and-swap before a write fails.
-const ATTEMPTS: usize = 1000;
+impl Current {
+    /// Returns the object as an update sees it.
+    pub(crate) fn object(&self) -> &Value {
+        self.update_view.as_ref().unwrap_or(&self.value)
+    }
+}
+
+/// Reads the object that a write changes.
+pub(crate) fn current(cx: &RequestContext, name: &str) -> Result<Current, Status> {
+    find(cx, name)?.ok_or_else(|| not_found(cx, name))
+}
+
+/// Like [`current`], for writes that may create the object.
+pub(crate) fn find(cx: &RequestContext, name: &str) -> Result<Option<Current>, Status> {
+    let Some(record) = cx.resource.table.get(&cx.key(name)) else { return Ok(None) };
+    let value = codec::value(&cx.resource, &record)?;
+    let update_view = cx.hooks.update_view(&value);
+    Ok(Some(Current { record, value, update_view }))
+}
+
+pub(crate) fn exists(cx: &RequestContext, name: &str) -> bool {
+    cx.resource.table.get(&cx.key(name)).is_some()
+}
+
+pub(crate) fn not_found(cx: &RequestContext, name: &str) -> Status {
+    Status::not_found(cx.resource.group_resource(), name)
+}
+
+/// Returns the error of a write that lost against concurrent writes in every attempt.
+pub(crate) fn conflict(cx: &RequestContext, name: &str) -> Status {
+    Status::modified(cx.resource.group_resource(), name)
+}
 
 /// Stores a new object.
 pub(crate) async fn create(
@@ -57,7 +86,7 @@ pub(crate) async fn create(
             return Err(already_exists(resource, &existing));
         }
         // The sent resourceVersion is kept: only storage would remove it.
-        encode::round_trip_storage(resource, &mut object, origin(cx))?;
+        codec::round_trip_storage(resource, &mut object, origin(cx))?;
         return Ok(Persisted::Value(object));
     }
     // Storage checks it, so a dry run does not, and other errors come first. A value that is not a
@@ -68,11 +97,11 @@ pub(crate) async fn create(
         return Err(Status::without_reason(500, message));
     }
     set_meta(&mut object, "resourceVersion", None);
-    let unsaved = check_size(encode::to_unsaved_record(resource, object, origin(cx))?)?;
+    let unsaved = check_size(codec::to_unsaved_record(resource, object, origin(cx))?)?;
     match resource.table.create(key, unsaved).await {
         Ok(record) => {
             if let Some(reservation) = reservation {
-                reservation.commit();
+                reservation.commit(None, &record);
             }
             after_write(cx, &record).await;
             Ok(Persisted::Stored(record))
@@ -80,6 +109,124 @@ pub(crate) async fn create(
         Err(WriteError::Exists(existing)) => Err(already_exists(resource, &existing)),
         Err(other) => Err(write_error(&other)),
     }
+}
+
+/// Stores an update, or deletes the object if the update removed its last finalizer.
+pub(crate) async fn update(
+    cx: &RequestContext,
+    current: &Current,
+    object: Admitted,
+    dry_run: bool,
+) -> Result<Option<Persisted>, Status> {
+    if !completes_deletion(cx, object.value()) {
+        return store(cx, current, object, dry_run).await;
+    }
+    let mut last = object.object;
+    set_meta(&mut last, "resourceVersion", Some(current.record.revision.to_string().into()));
+    remove(cx, current, Some(last), dry_run).await
+}
+
+/// Returns whether this write removes the last finalizer of an object that is being deleted.
+fn completes_deletion(cx: &RequestContext, object: &Value) -> bool {
+    object.is_deleting()
+        && object.finalizers().is_empty()
+        && cx.hooks.should_delete_during_update(object)
+}
+
+/// Stores an object in place of the current one. A write that changes nothing commits nothing.
+pub(crate) async fn store(
+    cx: &RequestContext,
+    current: &Current,
+    object: Admitted,
+    dry_run: bool,
+) -> Result<Option<Persisted>, Status> {
+    let resource = &cx.resource;
+    let record = &current.record;
+    let Admitted { mut object, reservation } = object;
+    if current.update_view.is_some() {
+        resource.canonicalize(&mut object);
+    }
+    if dry_run {
+        codec::round_trip_storage(resource, &mut object, origin(cx))?;
+        return Ok(Some(Persisted::Value(object)));
+    }
+    // A new timestamp in managedFields alone is not a change.
+    ignore_managed_fields_timestamps(&current.value, &mut object);
+    let always = cx.hooks.always_writes(record);
+    if object == current.value && codec::is_current(resource, record) && !always {
+        return Ok(Some(Persisted::Stored(record.clone())));
+    }
+    let unsaved = check_size(codec::to_unsaved_record(resource, object, origin(cx))?)?;
+    if codec::is_unchanged(&unsaved, record) && !always {
+        return Ok(Some(Persisted::Stored(record.clone())));
+    }
+    match resource.table.update(record.key.clone(), record.revision, unsaved).await {
+        Ok(stored) => {
+            if let Some(reservation) = reservation {
+                reservation.commit(Some(&current.value), &stored);
+            }
+            after_write(cx, &stored).await;
+            Ok(Some(Persisted::Stored(stored)))
+        }
+        // A concurrent write won.
+        Err(WriteError::Conflict(_)) => Ok(None),
+        Err(other) => Err(write_error(&other)),
+    }
+}
+
+/// Leaves the object as it is. Of a custom object, stores what pruning and defaulting have changed
+/// since the last write.
+pub(crate) async fn keep(
+    cx: &RequestContext,
+    current: &Current,
+    dry_run: bool,
+) -> Result<Option<Persisted>, Status> {
+    if cx.resource.is_custom() {
+        let same = Admitted::by_server(current.object().clone());
+        return store(cx, current, same, dry_run).await;
+    }
+    Ok(Some(Persisted::Stored(current.record.clone())))
+}
+
+/// Deletes the object. Returns `last`, or the stored object if there is none.
+pub(crate) async fn remove(
+    cx: &RequestContext,
+    current: &Current,
+    last: Option<Value>,
+    dry_run: bool,
+) -> Result<Option<Persisted>, Status> {
+    if dry_run {
+        return Ok(Some(Persisted::Value(last.unwrap_or_else(|| current.value.clone()))));
+    }
+    let record = &current.record;
+    // Watchers receive the stored state, as with etcd.
+    match cx.resource.table.delete(record.key.clone(), record.revision, None).await {
+        Ok(deleted) => {
+            if let Some(hook) = cx.hooks.after_delete(cx, &current.value, &deleted) {
+                hook.await;
+            }
+            Ok(Some(last.map_or(Persisted::Stored(deleted), Persisted::Value)))
+        }
+        Err(WriteError::Conflict(_)) => Ok(None),
+        Err(other) => Err(write_error(&other)),
+    }
+}
+
+/// Deletes an object that was marked before, unless it is deleted or replaced concurrently.
+pub(crate) async fn remove_marked(
+    cx: &RequestContext,
+    name: &str,
+    marked: Arc<Record>,
+) -> Result<Persisted, Status> {
+    for _ in 0..ATTEMPTS {
+        let Some(current) = find(cx, name)?.filter(|found| found.record.uid == marked.uid) else {
+            return Ok(Persisted::Stored(marked));
+        };
+        if let Some(removed) = remove(cx, &current, None, false).await? {
+            return Ok(removed);
+        }
+    }
+    Err(conflict(cx, name))
 }
 
 fn origin(cx: &RequestContext) -> Origin {
@@ -98,99 +245,8 @@ fn check_size(unsaved: UnsavedRecord) -> Result<UnsavedRecord, Status> {
 }
 
 fn already_exists(resource: &Resource, existing: &Record) -> Status {
-    let deleting = encode::value(resource, existing).is_ok_and(|object| object.is_deleting());
+    let deleting = codec::value(resource, existing).is_ok_and(|object| object.is_deleting());
     Status::already_exists(resource.group_resource(), existing.key.name(), deleting)
-}
-
-/// Updates an existing object. `change` may run several times, each on a newer version.
-pub(crate) async fn update(
-    cx: &RequestContext,
-    name: &str,
-    dry_run: bool,
-    change: impl Fn(&Value, &Arc<Record>) -> Result<Change, Status>,
-) -> Result<Persisted, Status> {
-    let resource = &cx.resource;
-    let key = cx.key(name);
-    for _ in 0..ATTEMPTS {
-        let Some(record) = resource.table.get(&key) else {
-            return Err(Status::not_found(resource.group_resource(), name));
-        };
-        let current = encode::value(resource, &record)?;
-        let mut taken = None;
-        let hidden =
-            resource.is("", "services").then(|| strategy::service_as_stored(&current)).flatten();
-        let mut changed = change(hidden.as_ref().unwrap_or(&current), &record)?;
-        if let (Some(_), Change::Write(admitted)) = (&hidden, &mut changed) {
-            strategy::canonicalize(resource.gvk(), &mut admitted.object);
-        }
-        let written = match changed {
-            Change::Keep => return Ok(Persisted::Stored(record)),
-            Change::Remove(last) if dry_run => {
-                return Ok(Persisted::Value(last.unwrap_or(current)));
-            }
-            Change::Remove(last) => {
-                // Watchers receive the stored state, as with etcd.
-                match resource.table.delete(key.clone(), record.revision, None).await {
-                    Ok(deleted) => {
-                        if resource.is("", "services") {
-                            cx.core.services.release(&current, None);
-                        }
-                        after_delete(cx, &deleted).await;
-                        return Ok(last.map_or(Persisted::Stored(deleted), Persisted::Value));
-                    }
-                    Err(error) => Err(error),
-                }
-            }
-            Change::Write(Admitted { mut object, .. }) if dry_run => {
-                encode::round_trip_storage(resource, &mut object, origin(cx))?;
-                return Ok(Persisted::Value(object));
-            }
-            Change::Write(Admitted { mut object, reservation }) => {
-                taken = reservation;
-                // A new timestamp in managedFields alone is not a change.
-                ignore_managed_fields_timestamps(&current, &mut object);
-                let force_write = is_first_pvc_update(resource, &record) || commits_no_changes(cx);
-                if object == current && encode::is_current(resource, &record) && !force_write {
-                    return Ok(Persisted::Stored(record));
-                }
-                let unsaved = check_size(encode::to_unsaved_record(resource, object, origin(cx))?)?;
-                if encode::is_unchanged(&unsaved, &record) && !force_write {
-                    return Ok(Persisted::Stored(record));
-                }
-                resource.table.update(key.clone(), record.revision, unsaved).await
-            }
-        };
-        match written {
-            Ok(record) => {
-                if let Some(reservation) = taken {
-                    reservation.commit();
-                    cx.core.services.release(&current, Some(&record));
-                }
-                after_write(cx, &record).await;
-                return Ok(Persisted::Stored(record));
-            }
-            // A concurrent write won: retry with the new version.
-            Err(WriteError::Conflict(_)) => {}
-            Err(other) => return Err(write_error(&other)),
-        }
-    }
-    Err(Status::modified(resource.group_resource(), name))
-}
-
-/// Returns whether this is the first update of a PersistentVolumeClaim. A new PVC is stored without
-/// its phase, which is set on read; its first update stores the phase and so is always a change.
-fn is_first_pvc_update(resource: &Resource, record: &Record) -> bool {
-    resource.is("", "persistentvolumeclaims") && record.revision == record.create_revision
-}
-
-#[cfg(not(feature = "_planted-bugs"))]
-fn commits_no_changes(_: &RequestContext) -> bool {
-    false
-}
-
-#[cfg(feature = "_planted-bugs")]
-fn commits_no_changes(cx: &RequestContext) -> bool {
-    cx.core.commits_no_changes
 }
 
 fn write_error(error: &WriteError) -> Status {
@@ -200,37 +256,8 @@ fn write_error(error: &WriteError) -> Status {
     }
 }
 
-/// Updates state that depends on the written object.
-async fn after_write(cx: &RequestContext, record: &Arc<Record>) {
-    if custom::is_crd(&cx.resource) {
-        custom_resource_definition::reconcile(&cx.core, record.key.name()).await;
-    }
-}
-
-/// Deletes the endpoints of a deleted Service: a new Service of the same name must not use them.
-async fn remove_endpoints(cx: &RequestContext, service: &Record) {
-    let Some(endpoints) = cx.core.builtin("", "endpoints") else { return };
-    let internal = RequestContext::internal(&cx.core, &endpoints, Verb::Delete, &service.key, None);
-    let deletion = DeleteOptions::default();
-    // Boxed, because the deletion is recursive.
-    let removed = Box::pin(delete_named(&internal, service.key.name(), &deletion));
-    if let Err(status) = removed.await
-        && status.code() != 404
-    {
-        tracing::warn!(
-            service = %service.key,
-            why = status.message(),
-            "cannot delete the endpoints of a deleted service"
-        );
-    }
-}
-
-async fn after_delete(cx: &RequestContext, record: &Arc<Record>) {
-    if custom::is_crd(&cx.resource) {
-        custom_resource_definition::reconcile(&cx.core, record.key.name()).await;
-    } else if cx.resource.is("", "services") {
-        remove_endpoints(cx, record).await;
-    } else if let Some(custom) = cx.resource.custom() {
-        custom_resource_definition::instance_removed(&cx.core, &custom.crd).await;
+async fn after_write(cx: &RequestContext, record: &Record) {
+    if let Some(hook) = cx.hooks.after_write(cx, record) {
+        hook.await;
     }
 }

@@ -3,15 +3,13 @@
 use serde_json::Value;
 
 use super::prepare::Prepared;
-use crate::admission::{Attributes, Operation};
-use crate::context::RequestContext;
-use crate::hooks::service::allocator::Reservation;
+use crate::context::{Attributes, Operation, RequestContext, Reservation};
 use crate::status::Status;
 
 /// An admitted object, which may be stored.
 pub(crate) struct Admitted {
     pub(super) object: Value,
-    pub(super) reservation: Option<Reservation>,
+    pub(super) reservation: Option<Box<dyn Reservation>>,
 }
 
 impl Admitted {
@@ -26,33 +24,33 @@ impl Admitted {
     }
 }
 
-pub(crate) fn on_create(cx: &RequestContext, object: Prepared) -> Result<Admitted, Status> {
-    validate(cx, Operation::Create, object, None)
+pub(crate) async fn on_create(cx: &RequestContext, object: Prepared) -> Result<Admitted, Status> {
+    validate(cx, Operation::Create, object, None).await
 }
 
-pub(crate) fn on_update(
+pub(crate) async fn on_update(
     cx: &RequestContext,
     object: Prepared,
     old: &Value,
 ) -> Result<Admitted, Status> {
-    validate(cx, Operation::Update, object, Some(old))
+    validate(cx, Operation::Update, object, Some(old)).await
 }
 
 /// Runs mutating and validating admission for a delete.
-pub(crate) fn on_delete(cx: &RequestContext, old: &Value) -> Result<(), Status> {
+pub(crate) async fn on_delete(cx: &RequestContext, old: &Value) -> Result<(), Status> {
     let mut attributes =
         Attributes { cx, operation: Operation::Delete, object: None, old: Some(old) };
-    cx.core.admission.mutate(&mut attributes)?;
-    cx.core.admission.validate(&attributes)
+    cx.core.admission.mutate(&mut attributes).await?;
+    cx.core.admission.validate(&attributes).await
 }
 
-fn validate(
+async fn validate(
     cx: &RequestContext,
     operation: Operation,
     Prepared { mut object, reservation }: Prepared,
     old: Option<&Value>,
 ) -> Result<Admitted, Status> {
     let attributes = Attributes { cx, operation, object: Some(&mut object), old };
-    cx.core.admission.validate(&attributes)?;
+    cx.core.admission.validate(&attributes).await?;
     Ok(Admitted { object, reservation })
 }

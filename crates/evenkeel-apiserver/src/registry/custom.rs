@@ -17,9 +17,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Registry;
-use super::resource::Resource;
+use super::resource::{Part, Resource};
 use crate::object::{Metadata as _, metadata_mut, set_meta};
-use crate::pipeline::prepare::Part;
 
 /// The schema and options of one version of a custom resource.
 pub(crate) struct Custom {

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::resource::{Resource, Subresource};
 use super::{Group, GroupVersion, Snapshot};
+use crate::codec;
 use crate::digest;
-use crate::pipeline::encode;
 
 /// The aggregated documents of one snapshot, encoded on first use.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Document {
 
 impl Document {
     pub(crate) fn new(value: &Value) -> Self {
-        let mut body = encode::to_bytes(value);
+        let mut body = codec::to_bytes(value);
         body.push(b'\n');
         let body = Bytes::from(body);
         let etag = format!("\"{}\"", digest::sha512_hex(&body).to_ascii_uppercase());
@@ -49,7 +49,7 @@ impl Document {
 
     /// Creates a document with a known ETag.
     pub(crate) fn tagged(value: &Value, tag: &str) -> Self {
-        let body = Bytes::from(encode::to_bytes(value));
+        let body = Bytes::from(codec::to_bytes(value));
         Self { body, etag: format!("\"{tag}\""), protobuf: OnceLock::new() }
     }
 }

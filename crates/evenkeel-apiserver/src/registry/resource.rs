@@ -55,6 +55,25 @@ pub(crate) struct Builtin {
     pub(crate) strategy: &'static Strategy,
 }
 
+/// The part of an object that a write changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    Main,
+    Status,
+    /// A subresource with its own rules: `finalize`, `approval`, …
+    Other(&'a str),
+}
+
+impl<'a> Part<'a> {
+    pub(crate) fn of(subresource: Option<&'a str>) -> Self {
+        match subresource {
+            None => Self::Main,
+            Some("status") => Self::Status,
+            Some(other) => Self::Other(other),
+        }
+    }
+}
+
 /// A subresource; its kind may differ from that of the resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Subresource {

@@ -166,6 +166,18 @@ impl WriteOptions {
     }
 }
 
+impl WriteOptions {
+    /// Returns the options of the server's own writes.
+    pub(crate) fn internal() -> Self {
+        Self {
+            dry_run: false,
+            field_manager: None,
+            field_validation: FieldValidation::Ignore,
+            force: None,
+        }
+    }
+}
+
 /// Returns whether the values of `dryRun` request a dry run; any value but `All` is an error.
 pub(crate) fn dry_run<'a>(
     values: impl Iterator<Item = &'a str>,

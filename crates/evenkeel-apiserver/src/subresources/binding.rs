@@ -7,12 +7,9 @@ use serde_json::Value;
 use super::{done, set_condition};
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
-use crate::pipeline::create::check_namespace;
-use crate::pipeline::decode;
+use crate::pipeline::checks::{check_namespace, precondition_failed};
 use crate::pipeline::encode::Reply;
-use crate::pipeline::persist::{self, Change};
-use crate::pipeline::update::precondition_failed;
-use crate::pipeline::validate::Admitted;
+use crate::pipeline::{self, decode};
 use crate::request::query::WriteOptions;
 use crate::status::{GroupResource, Status};
 
@@ -32,8 +29,8 @@ pub(crate) async fn bind_by_body(cx: &RequestContext, body: &[u8]) -> Result<Rep
     check_namespace(cx, &mut binding)?;
     // The uid is that of the Binding, which clients cannot set.
     set_meta(&mut binding, "uid", None);
-    let mut cx = cx.in_namespace(&cx.namespace);
-    cx.resource = cx.core.builtin("", "pods").ok_or_else(Status::resource_not_found)?;
+    let pods = cx.core.builtin("", "pods").ok_or_else(Status::resource_not_found)?;
+    let mut cx = cx.in_namespace(&cx.namespace).on_resource(pods);
     cx.name = Some(binding.meta_str("name").to_owned());
     cx.subresource = Some("binding".into());
     assign(&cx, &binding, options.dry_run).await
@@ -61,7 +58,7 @@ async fn assign(cx: &RequestContext, binding: &Value, dry_run: bool) -> Result<R
             return Err(Status::without_reason(500, format!("[{}]", texts.join(", "))));
         }
     }
-    persist::update(cx, cx.name(), dry_run, |old, _| {
+    pipeline::update_stored(cx, dry_run, |old| {
         for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
             let (given, stored) = (binding.meta_str(field), old.meta_str(field));
             if !given.is_empty() && given != stored {
@@ -81,7 +78,7 @@ async fn assign(cx: &RequestContext, binding: &Value, dry_run: bool) -> Result<R
             // Only the binding is written: managed fields do not change, and admission does not run
             // again.
             let now = cx.core.clock_rng.timestamp();
-            return Ok(Change::Write(Admitted::by_server(bound(old, binding, &now))));
+            return Ok(bound(old, binding, &now));
         };
         Err(Status::conflict(GroupResource { group: "", resource: "pods/binding" }, name, &why))
     })

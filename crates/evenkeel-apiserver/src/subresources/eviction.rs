@@ -4,15 +4,16 @@ use evenkeel_types::Gvk;
 use serde_json::{Value, json};
 
 use super::{done, set_condition};
+use crate::codec;
 use crate::context::RequestContext;
 use crate::object::Metadata as _;
-use crate::pipeline::create::check_namespace;
-use crate::pipeline::decode;
-use crate::pipeline::delete::{DeleteOptions, delete_named};
-use crate::pipeline::encode::{self, Reply};
-use crate::pipeline::persist::{self, Change, Persisted};
-use crate::pipeline::update::{current, write_status};
-use crate::pipeline::validate::Admitted;
+use crate::pipeline::checks::check_namespace;
+use crate::pipeline::delete::check_preconditions;
+use crate::pipeline::encode::Reply;
+use crate::pipeline::persist::{self, Persisted};
+use crate::pipeline::{self, decode};
+use crate::registry::resource::Part;
+use crate::request::delete_options::DeleteOptions;
 use crate::request::query::WriteOptions;
 use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
@@ -33,11 +34,12 @@ pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
     let delete_options = &eviction["deleteOptions"];
     let dry_run =
         options.dry_run || delete_options["dryRun"].as_array().is_some_and(|list| !list.is_empty());
-    let (_, pod) = current(cx)?;
+    let current = persist::current(cx, cx.name())?;
+    let pod = current.object();
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("");
     let unguarded = matches!(phase, "Succeeded" | "Failed" | "Pending") || pod.is_deleting();
     if !unguarded {
-        decrement_budget(cx, &pod, dry_run).await?;
+        decrement_budget(cx, pod, dry_run).await?;
     }
     let deletion = DeleteOptions::read(delete_options);
     let marked =
@@ -47,7 +49,7 @@ pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
     if let Some(revision) = marked {
         deletion.expect_revision(revision);
     }
-    delete_named(cx, cx.name(), &deletion).await?;
+    pipeline::delete(cx, cx.name(), &deletion).await?;
     Ok(done())
 }
 
@@ -57,14 +59,14 @@ async fn set_disruption_target(
     deletion: Option<&DeleteOptions>,
 ) -> Result<Option<u64>, Status> {
     let now = cx.core.clock_rng.timestamp();
-    let persisted = persist::update(cx, cx.name(), false, |old, _| {
+    let persisted = pipeline::update_stored(cx, false, |old| {
         if let Some(deletion) = deletion {
-            deletion.check_preconditions(cx, cx.name(), old)?;
+            check_preconditions(cx, cx.name(), deletion, old)?;
         }
         let mut pod = old.clone();
         let reason = "EvictionByEvictionAPI";
         set_condition(&mut pod, "DisruptionTarget", reason, "Eviction API: evicting", &now);
-        Ok(Change::Write(Admitted::by_server(pod)))
+        Ok(pod)
     })
     .await?;
     Ok(match persisted {
@@ -79,7 +81,7 @@ async fn decrement_budget(cx: &RequestContext, pod: &Value, dry_run: bool) -> Re
     let page = resource.table.list(range, None).map_err(Status::internal)?;
     let mut budgets = Vec::new();
     for record in &page.items {
-        let budget = encode::value(&resource, record)?;
+        let budget = codec::value(&resource, record)?;
         if selects(budget.pointer("/spec/selector"), pod) {
             budgets.push((record.key.clone(), budget));
         }
@@ -103,7 +105,7 @@ async fn decrement_budget(cx: &RequestContext, pod: &Value, dry_run: bool) -> Re
     let pod_name = pod.meta_str("name").to_owned();
     let now = cx.core.clock_rng.timestamp();
     let internal = RequestContext::internal(&cx.core, &resource, Verb::Update, key, Some("status"));
-    write_status(&internal, move |budget| {
+    pipeline::update_internal(&internal, Part::Status, move |budget| {
         let status = &mut budget["status"];
         let left = (status["disruptionsAllowed"].as_i64().unwrap_or(0) - 1).max(0);
         status["disruptionsAllowed"] = left.into();

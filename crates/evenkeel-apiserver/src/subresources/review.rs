@@ -8,7 +8,7 @@ use crate::authz::{Attributes, Decision, ResourceAttributes};
 use crate::context::RequestContext;
 use crate::identity::Identity;
 use crate::object::set_meta;
-use crate::pipeline::create::{check_namespace, wipe_system_fields};
+use crate::pipeline::checks::{check_namespace, wipe_system_fields};
 use crate::pipeline::decode::{self, Decoded};
 use crate::pipeline::encode::Reply;
 use crate::pipeline::manage;

@@ -1,23 +1,24 @@
 //! The `scale` subresource.
 
+mod managed;
+
 use evenkeel_schema::{Scale, ScaleValues, field};
 use evenkeel_types::Gvk;
 use evenkeel_types::go::Quoted;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use self::managed::ScaleWrite;
+use crate::codec;
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
-use crate::pipeline::create::check_namespace;
-use crate::pipeline::decode;
+use crate::pipeline::checks::{check_named, check_namespace, check_uid, check_version};
 use crate::pipeline::encode::{self, Include, Reply};
-use crate::pipeline::manage::{self, Managed, ScaleWrite};
-use crate::pipeline::patch::apply::Config;
-use crate::pipeline::patch::{self, Kind, Patch};
-use crate::pipeline::persist::{self, Persisted};
-use crate::pipeline::prepare::Part;
-use crate::pipeline::update::{check_named, check_uid, current, replace_managed};
-use crate::registry::resource::TypeInfo;
+use crate::pipeline::manage::Managed;
+use crate::pipeline::patch::{self, Config, Kind, Patch};
+use crate::pipeline::persist::{self, ATTEMPTS, Persisted};
+use crate::pipeline::{decode, mutate, prepare, validate};
+use crate::registry::resource::{Part, TypeInfo};
 use crate::request::negotiate::{Output, View};
 use crate::request::query::WriteOptions;
 use crate::request::route::Verb;
@@ -50,8 +51,8 @@ pub(crate) async fn handle(
 async fn scale(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
     match cx.verb {
         Verb::Get => {
-            let (_, object) = current(cx)?;
-            scale_of(cx, &object)
+            let current = persist::current(cx, cx.name())?;
+            scale_of(cx, current.object())
         }
         Verb::Update => {
             let options = WriteOptions::parse(&cx.query, "UpdateOptions", false)?;
@@ -65,7 +66,7 @@ async fn scale(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
             let kind = patch::kind(cx)?;
             let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
             if kind == Kind::Apply {
-                current(cx)?;
+                persist::current(cx, cx.name())?;
                 let config = Config::parse(body)?;
                 config.report(cx, options.field_validation)?;
                 return write(cx, &options, &ScaleWrite::Apply(&config.value)).await;
@@ -95,33 +96,43 @@ async fn write(
     options: &WriteOptions,
     how: &ScaleWrite<'_>,
 ) -> Result<Value, Status> {
-    let persisted = persist::update(cx, cx.name(), options.dry_run, |old, record| {
+    for _ in 0..ATTEMPTS {
+        let current = persist::current(cx, cx.name())?;
+        let old = current.object();
         let before = scale_before(cx, old)?;
         if let ScaleWrite::Replace(scale) = how {
             check_uid(cx, scale, old.meta_str("uid"), options.dry_run)?;
         }
-        let (mut scale, owned) = manage::on_scale(cx, old, before, how, options)?;
+        let (mut scale, owned) = managed::on_scale(cx, old, before, how, options)?;
         check_namespace(cx, &mut scale)?;
         check_named(cx, &scale)?;
         check(cx, &scale, old)?;
-        let mut object = old.clone();
-        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        set_replicas(cx, &mut object, replicas);
-        let version = scale.meta_str("resourceVersion");
-        if !version.is_empty() {
-            set_meta(&mut object, "resourceVersion", Some(version.into()));
+        let managed = Managed::scaled(scaled(cx, old, &scale), owned);
+        let mutated = mutate::on_update(cx, managed, old).await?;
+        check_version(cx, mutated.value(), &current)?;
+        let prepared = prepare::on_update(cx, mutated, old, Part::Main)?;
+        let admitted = validate::on_update(cx, prepared, old).await?;
+        match persist::update(cx, &current, admitted, options.dry_run).await? {
+            Some(Persisted::Stored(record)) => {
+                return scale_of(cx, &codec::value(&cx.resource, &record)?);
+            }
+            Some(Persisted::Value(value)) => return scale_of(cx, &value),
+            None => {}
         }
-        let given = object.meta_str("resourceVersion").to_owned();
-        let managed = Managed::scaled(object, owned);
-        replace_managed(cx, managed, &given, old, record, Part::Main)
-    })
-    .await?;
-    match &persisted {
-        Persisted::Stored(record) => {
-            scale_of(cx, &crate::pipeline::delete::last_state(cx, record)?)
-        }
-        Persisted::Value(value) => scale_of(cx, value),
     }
+    Err(persist::conflict(cx, cx.name()))
+}
+
+/// Returns the object with the replicas of its Scale.
+fn scaled(cx: &RequestContext, old: &Value, scale: &Value) -> Value {
+    let mut object = old.clone();
+    let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    set_replicas(cx, &mut object, replicas);
+    let version = scale.meta_str("resourceVersion");
+    if !version.is_empty() {
+        set_meta(&mut object, "resourceVersion", Some(version.into()));
+    }
+    object
 }
 
 /// Checks whether the Scale may replace that of `old`.

@@ -2,20 +2,20 @@
 
 use super::list::{Filter, select};
 use crate::context::RequestContext;
-use crate::pipeline::delete::{DeleteOptions, delete_named};
 use crate::pipeline::encode::Reply;
+use crate::pipeline::{self, delete};
 use crate::request::query::ListOptions;
 use crate::status::Status;
 
 pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = ListOptions { watch: false, ..ListOptions::parse(&cx.query)? };
     let filter = Filter::parse(&cx.resource, &options)?;
-    let deletion = DeleteOptions::parse(cx, body)?;
+    let deletion = delete::parse_options(cx, body)?;
     let list = select(cx, &options, &filter).await?;
     for record in list.records() {
         cx.check_cancelled()?;
         let item = cx.in_namespace(record.key.namespace());
-        match delete_named(&item, record.key.name(), &deletion).await {
+        match pipeline::delete(&item, record.key.name(), &deletion).await {
             Ok(_) => {}
             // Deleted concurrently.
             Err(status) if status.code() == 404 => {}

@@ -18,10 +18,7 @@ pub(super) fn is_heavy(cx: &RequestContext, body: &[u8]) -> bool {
         Verb::Get | Verb::List | Verb::Watch | Verb::Other => false,
         Verb::DeleteCollection => true,
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
-            body.len() > HEAVY_BYTES
-                || stored_bytes(cx) > HEAVY_BYTES
-                // Changes the served resources, and may delete all objects of one.
-                || cx.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+            body.len() > HEAVY_BYTES || stored_bytes(cx) > HEAVY_BYTES || cx.hooks.is_heavy()
         }
     }
 }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel_schema::{field, names};
 use serde_json::{Value, json};
 
+use crate::context;
 use crate::object::Metadata as _;
 use crate::status::{GroupResource, Status};
 use crate::storage::Record;
@@ -63,13 +64,36 @@ impl Allocations {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Releases the allocations of `before` that `now` does not have.
+    fn release(&self, before: &Value, now: Option<&Record>) {
+        let now = now.and_then(|record| serde_json::from_slice::<Value>(&record.body).ok());
+        let (had_address, had_ports) = allocated_to(before);
+        let (address, ports) = now.as_ref().map(allocated_to).unwrap_or_default();
+        let mut state = self.lock();
+        if let Some(had) = had_address.filter(|had| address != Some(*had)) {
+            state.addresses.remove(&had);
+        }
+        for port in had_ports.difference(&ports) {
+            state.ports.remove(port);
+        }
+    }
 }
 
 impl Reservation {
-    /// Keeps the allocations: the write is committed.
-    pub(crate) fn commit(mut self) {
+    fn keep(&mut self) {
         self.address = None;
         self.ports.clear();
+    }
+}
+
+impl context::Reservation for Reservation {
+    /// Keeps the allocations, and releases those of `old` that the stored Service does not have.
+    fn commit(mut self: Box<Self>, old: Option<&Value>, stored: &Record) {
+        self.keep();
+        if let Some(old) = old {
+            self.allocations.release(old, Some(stored));
+        }
     }
 }
 
@@ -215,18 +239,9 @@ impl Allocator {
         Ok(address)
     }
 
-    /// Releases the allocations of `before` that `now` does not have.
-    pub(crate) fn release(&self, before: &Value, now: Option<&Record>) {
-        let now = now.and_then(|record| serde_json::from_slice::<Value>(&record.body).ok());
-        let (had_address, had_ports) = allocated_to(before);
-        let (address, ports) = now.as_ref().map(allocated_to).unwrap_or_default();
-        let mut state = self.allocations.lock();
-        if let Some(had) = had_address.filter(|had| address != Some(*had)) {
-            state.addresses.remove(&had);
-        }
-        for port in had_ports.difference(&ports) {
-            state.ports.remove(port);
-        }
+    /// Releases the allocations of a deleted Service.
+    pub(crate) fn release(&self, deleted: &Value) {
+        self.allocations.release(deleted, None);
     }
 
     /// Restores the allocations of a stored Service.
@@ -275,13 +290,17 @@ mod tests {
         json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec})
     }
 
+    fn keep(mut reservation: Reservation) {
+        reservation.keep();
+    }
+
     #[test]
     fn addresses_are_unique_until_the_range_is_full() {
         let allocator = Allocator::new("10.0.0.0/30").unwrap();
         let take = || {
             let mut service = service(&json!({"type": "ClusterIP"}));
             let reservation = allocator.allocate(&mut service, None, false)?;
-            reservation.commit();
+            keep(reservation);
             Ok::<_, AllocateError>(service["spec"]["clusterIP"].clone())
         };
         assert_eq!(take().unwrap(), "10.0.0.1");
@@ -307,7 +326,7 @@ mod tests {
         for _ in 0..9 {
             let mut service =
                 service(&json!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}));
-            allocator.allocate(&mut service, None, true).unwrap().commit();
+            keep(allocator.allocate(&mut service, None, true).unwrap());
             assert_eq!(service["spec"]["clusterIP"], "10.0.0.0");
             assert_eq!(service["spec"]["ports"][0]["nodePort"], 32769);
             assert_eq!(service["spec"]["ports"][1]["nodePort"], 32770);
@@ -333,7 +352,7 @@ mod tests {
             "type": "LoadBalancer", "externalTrafficPolicy": "Local",
             "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}],
         }));
-        allocator.allocate(&mut service, None, false).unwrap().commit();
+        keep(allocator.allocate(&mut service, None, false).unwrap());
         assert!(service["spec"]["healthCheckNodePort"].as_u64().is_some_and(|port| port > 0));
         assert!(service["spec"]["ports"][0]["nodePort"].is_null());
     }
@@ -368,8 +387,8 @@ mod tests {
         let requested = service(&json!({"type": "NodePort", "ports": [{"nodePort": 30001}]}));
         for _ in 0..2 {
             let mut service = requested.clone();
-            allocator.allocate(&mut service, None, false).unwrap().commit();
-            allocator.release(&service, None);
+            keep(allocator.allocate(&mut service, None, false).unwrap());
+            allocator.release(&service);
         }
     }
 

@@ -20,6 +20,7 @@ use crate::body::{Body, Chunks};
 use crate::codec;
 use crate::context::Core;
 use crate::context::RequestContext;
+use crate::pipeline::persist::Persisted;
 use crate::request::negotiate::{self, Format, Output, View};
 use crate::status::Status;
 use crate::storage::Record;
@@ -35,6 +36,16 @@ pub(crate) enum Reply {
     Other(StatusCode, Value),
     List(List),
     Watch(Box<Events>),
+}
+
+impl Reply {
+    /// Returns the reply of a write.
+    pub(crate) fn persisted(code: StatusCode, persisted: Persisted) -> Self {
+        match persisted {
+            Persisted::Stored(record) => Self::Record(code, record),
+            Persisted::Value(value) => Self::Object(code, value),
+        }
+    }
 }
 
 /// Responses larger than this are compressed for clients that accept it.

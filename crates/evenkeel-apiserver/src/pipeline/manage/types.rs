@@ -3,9 +3,8 @@
 use std::sync::OnceLock;
 
 use evenkeel_apply::ObjectType;
-use evenkeel_apply::managed::SingleVersion;
 use evenkeel_apply::schema::Schema;
-use evenkeel_types::{Gvk, Type};
+use evenkeel_types::Type;
 use serde_json::Value;
 
 use crate::registry::resource::{Resource, TypeInfo};
@@ -39,19 +38,7 @@ pub(super) fn zero(resource: &Resource) -> &Value {
     }
 }
 
-pub(super) const SCALE_VERSION: &str = "autoscaling/v1";
-
-/// Returns the only version of Scale.
-pub(super) fn scale() -> &'static SingleVersion {
-    static SCALE: OnceLock<SingleVersion> = OnceLock::new();
-    SCALE.get_or_init(|| {
-        let ty = evenkeel_types::lookup(Gvk::from_api_version(SCALE_VERSION, "Scale"));
-        let object_type = ty.map_or_else(ObjectType::deduced, builtin_type);
-        SingleVersion { api_version: SCALE_VERSION.to_owned(), object_type }
-    })
-}
-
-fn builtin_type(ty: &'static Type) -> ObjectType {
+pub(crate) fn builtin_type(ty: &'static Type) -> ObjectType {
     ObjectType::builtin(ty).unwrap_or_else(|why| {
         tracing::error!(%why, name = ty.name, "no merge schema, deducing one");
         ObjectType::deduced()

@@ -1,0 +1,58 @@
+//! The admission plugins of a server, in the order they run. The plugins themselves are in
+//! `admission/`.
+
+use serde_json::Value;
+
+use super::RequestContext;
+use crate::status::Status;
+
+/// The operation on the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+/// The attributes of a write that plugins read.
+pub(crate) struct Attributes<'a> {
+    pub(crate) cx: &'a RequestContext,
+    pub(crate) operation: Operation,
+    /// The object to be stored; `None` on delete.
+    pub(crate) object: Option<&'a mut Value>,
+    /// The stored object; `None` on create.
+    pub(crate) old: Option<&'a Value>,
+}
+
+/// An admission plugin. Both methods do nothing by default.
+pub(crate) trait Plugin: Send + Sync {
+    fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let _ = attributes;
+        Ok(())
+    }
+
+    fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        let _ = attributes;
+        Ok(())
+    }
+}
+
+/// The enabled plugins, in the order they run.
+pub(crate) struct Chain(Vec<Box<dyn Plugin>>);
+
+impl Chain {
+    pub(crate) fn new(plugins: Vec<Box<dyn Plugin>>) -> Self {
+        Self(plugins)
+    }
+
+    /// Runs mutating admission. Async, so that a plugin can call a webhook at this place; the
+    /// plugins of this server do not await, so nothing is boxed or suspended.
+    pub(crate) async fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        self.0.iter().try_for_each(|plugin| plugin.mutate(attributes))
+    }
+
+    /// Runs validating admission. Async for the same reason as [`mutate`](Self::mutate).
+    pub(crate) async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        self.0.iter().try_for_each(|plugin| plugin.validate(attributes))
+    }
+}
