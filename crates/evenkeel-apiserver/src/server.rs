@@ -62,8 +62,6 @@ pub struct Builder {
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
     limits: Option<Limits>,
-    #[cfg(feature = "_planted-bugs")]
-    commits_no_changes: bool,
 }
 
 /// Why a server could not be built.
@@ -356,14 +354,6 @@ impl Builder {
         self
     }
 
-    /// Plants a bug for tests of the differ: updates without changes are committed.
-    #[cfg(feature = "_planted-bugs")]
-    #[doc(hidden)]
-    pub fn commit_no_changes(mut self) -> Self {
-        self.commits_no_changes = true;
-        self
-    }
-
     /// Opens the storage and creates the initial objects.
     ///
     /// # Errors
@@ -408,8 +398,6 @@ impl Builder {
             compactor: Compactor::new(self.compaction_interval),
             throttle: Throttle::new(self.limits.unwrap_or_default()),
             stopping: self.stop_with.unwrap_or(stops),
-            #[cfg(feature = "_planted-bugs")]
-            commits_no_changes: self.commits_no_changes,
             store,
         });
         bootstrap::run(&core, apiserver_address)

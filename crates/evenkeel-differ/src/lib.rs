@@ -48,5 +48,5 @@ pub use pair::{Finding, Pair};
 pub use report::render_report;
 pub use run::{RunError, RunOptions, StepResponse, run};
 pub use sequence::{Sequence, Step};
-pub use server::{Real, Server};
+pub use server::{InProcess, Real, Server};
 pub use shrink::shrink;

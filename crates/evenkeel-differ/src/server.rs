@@ -1,16 +1,19 @@
 //! A server to run steps on: the embedded one without a socket, or kube-apiserver over TLS.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_apiserver::{ApiServer, Service};
+use evenkeel_apiserver::ApiServer;
 use evenkeel_upstream::client::{Client, ClientError};
 use evenkeel_upstream::{Cluster, StartError};
 use http::{Request, Response};
+use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use tokio::sync::RwLock;
-use tower_service::Service as _;
+use tower_service::Service;
 
 /// Error of a response body.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -23,10 +26,18 @@ pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 #[non_exhaustive]
 pub enum Server {
     /// The embedded server.
-    Ours(Arc<ApiServer>, Service),
+    Ours(Arc<ApiServer>, InProcess),
     /// An upstream control plane, over TLS.
     Real(Arc<RwLock<Real>>),
 }
+
+/// A service in this process.
+#[derive(Clone)]
+pub struct InProcess(Arc<Call>);
+
+type Call = dyn Fn(Request<Full<Bytes>>) -> CallFuture + Send + Sync;
+
+type CallFuture = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
 
 /// An upstream control plane and the connections to it.
 #[derive(Debug)]
@@ -42,7 +53,25 @@ impl Server {
     /// Wraps the embedded server, which is called without a socket.
     pub fn ours(server: ApiServer) -> Self {
         let service = server.service();
-        Self::Ours(Arc::new(server), service)
+        Self::ours_through(server, service)
+    }
+
+    /// Like [`ours`](Self::ours); requests are sent to `service`, which may wrap that of `server`.
+    pub fn ours_through<S, B>(server: ApiServer, service: S) -> Self
+    where
+        S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send,
+        B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    {
+        let call = move |request| -> CallFuture {
+            let mut service = service.clone();
+            Box::pin(async move {
+                let Ok(response) = service.call(request).await;
+                response.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+            })
+        };
+        Self::Ours(Arc::new(server), InProcess(Arc::new(call)))
     }
 
     /// Connects to an upstream control plane, which stops with the last clone of this value.
@@ -60,10 +89,7 @@ impl Server {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<ResponseBody>, ClientError> {
         match self {
-            Self::Ours(_, service) => {
-                let Ok(response) = service.clone().call(request).await;
-                Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
-            }
+            Self::Ours(_, service) => Ok((service.0)(request).await),
             Self::Real(real) => {
                 let client = real.read().await.client.clone();
                 let response = client.send(request).await?;
@@ -88,6 +114,12 @@ impl Server {
 
 async fn connect(cluster: &Cluster) -> Result<Client, ClientError> {
     Client::connect(cluster.address(), cluster.credentials(), CONNECTIONS).await
+}
+
+impl std::fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InProcess")
+    }
 }
 
 impl std::fmt::Debug for Server {

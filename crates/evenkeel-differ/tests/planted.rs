@@ -1,14 +1,72 @@
-//! Generated sequences find a bug planted in the embedded server and shrink it to its core.
+//! Generated sequences find a bug planted in front of the embedded server and shrink it to its core.
 
-use evenkeel_apiserver::ApiServer;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use evenkeel_apiserver::{ApiServer, Service};
 use evenkeel_differ::generate::{self, shared_crds};
 use evenkeel_differ::{KnownDifferences, Pair, Server, render_report, shrink};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use serde_json::Value;
+use tower_service::Service as _;
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A service with a bug: an update that changes nothing returns a new resourceVersion.
+#[derive(Clone)]
+struct BumpNoOpUpdates(Service);
+
+impl tower_service::Service<Request<Full<Bytes>>> for BumpNoOpUpdates {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
+        let mut service = self.0.clone();
+        Box::pin(async move {
+            let updates = matches!(*request.method(), Method::PUT | Method::PATCH);
+            let path = request.uri().path().to_owned();
+            let before = if updates { version(&mut service, &path).await } else { None };
+            let Ok(response) = service.call(request).await;
+            let Some(before) = before.filter(|_| response.status() == StatusCode::OK) else {
+                return Ok(response.map(|body| body.boxed_unsync()));
+            };
+            let (parts, body) = response.into_parts();
+            let mut bytes = body.collect().await?.to_bytes();
+            if let Ok(mut object) = serde_json::from_slice::<Value>(&bytes)
+                && object["metadata"]["resourceVersion"] == before
+            {
+                object["metadata"]["resourceVersion"] = format!("{before}1").into();
+                bytes = object.to_string().into();
+            }
+            Ok(Response::from_parts(parts, Full::new(bytes).boxed_unsync()))
+        })
+    }
+}
+
+/// Returns the resourceVersion of the object at `path`.
+async fn version(service: &mut Service, path: &str) -> Option<String> {
+    let get = Request::get(path).body(Full::new(Bytes::new())).ok()?;
+    let Ok(response) = service.call(get).await;
+    let body = response.into_body().collect().await.ok()?.to_bytes();
+    let object: Value = serde_json::from_slice(&body).ok()?;
+    Some(object["metadata"]["resourceVersion"].as_str()?.to_owned())
+}
 
 #[tokio::test(start_paused = true)]
 async fn resource_version_bumped_by_no_op_update_is_found_and_shrunk() {
     let good = ApiServer::builder().seed(1).build().await.unwrap();
-    let bad = ApiServer::builder().seed(1).commit_no_changes().build().await.unwrap();
-    let (good, bad) = (Server::ours(good), Server::ours(bad));
+    let bad = ApiServer::builder().seed(1).build().await.unwrap();
+    let layer = BumpNoOpUpdates(bad.service());
+    let (good, bad) = (Server::ours(good), Server::ours_through(bad, layer));
     shared_crds::create(&good).await.unwrap();
     shared_crds::create(&bad).await.unwrap();
     let pair = Pair::new(good, bad, "planted");

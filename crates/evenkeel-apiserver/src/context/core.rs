@@ -32,9 +32,6 @@ pub(crate) struct Core {
     pub(crate) components: Components,
     /// Becomes true when the server stops, so that open watches end.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// A planted bug for tests: updates without changes are committed.
-    #[cfg(feature = "_planted-bugs")]
-    pub(crate) commits_no_changes: bool,
 }
 
 impl Core {
