@@ -1,4 +1,4 @@
-//! Names of children, and taking over objects that are there already.
+//! Helpers for child objects: names, create-or-update, adoption and orphaning.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::owner::{self, OwnerError};
 
-/// The longest name that is valid as a DNS label.
+/// The maximum length of a DNS label.
 const LONGEST: usize = 63;
 
-/// A name for a child: always the same for the same parent and suffix, so that a create that is
-/// repeated meets its own result instead of making a second child.
+/// Returns a deterministic name for a child of `parent`, so that a repeated create fails with
+/// AlreadyExists instead of creating a second child.
 ///
-/// Names that would be too long are cut and get a digest of the whole, so that two long names that
-/// begin alike stay apart.
+/// A name that would be too long is truncated and gets a hash of the full name as suffix.
 ///
 /// ```
 /// assert_eq!(evenkeel::child_name("web", "cache"), "web-cache");
@@ -35,32 +34,31 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
     format!("{}-{digest}", whole[..end].trim_end_matches(['-', '.']))
 }
 
-/// FNV-1a. The digest is part of names that are stored, so its function must never change.
+/// FNV-1a. The hash is part of stored names, so the function must never change.
 fn digest(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// What [`Client::create_or_update`] did.
+/// The result of [`Client::create_or_update`], as in controller-runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationResult {
-    /// The object was as it should be.
+    /// The object was not changed.
     None,
-    /// It was missing and has been created.
+    /// The object was created.
     Created,
-    /// It differed and has been updated.
+    /// The object was updated.
     Updated,
 }
 
 impl Client {
-    /// Makes the object `key` be as `change` leaves it: creates it when it is missing, updates it
-    /// when `change` changes something.
+    /// Creates the object `key` if it does not exist, or updates it if `change` changes it.
     ///
-    /// `change` starts from what the server has, so it must set only what it cares about; fields that
-    /// the type does not know stay as they are. Where it
-    /// can, prefer [`Client::apply`], which needs no read and leaves others' fields alone.
+    /// `change` is called with the current object and sets only the fields it manages; fields that
+    /// the type does not have are kept. Prefer [`Client::apply`], which needs no read and does not
+    /// change the fields of other managers.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer.
+    /// When the API server rejects the request or does not respond.
     pub async fn create_or_update<K: Object + Default>(
         &self,
         key: &Key,
@@ -79,18 +77,18 @@ impl Client {
         let Some(mut patch) = difference::between(&json(&present), &json(&object)) else {
             return Ok((present, OperationResult::None));
         };
-        // Only if it is still what `change` started from.
+        // Fails with a conflict if the object has changed since it was read.
         let meta = present.meta();
         patch["metadata"]["uid"] = json!(meta.uid);
         patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
         Ok((self.patch(key, &Patch::Merge(patch)).await?, OperationResult::Updated))
     }
 
-    /// Makes `owner` the controller of an object that exists already and has none.
+    /// Sets `owner` as the controller of an existing object that has none.
     ///
     /// # Errors
-    /// [`AdoptError::Owner`] when it belongs to another controller or cannot be owned; a conflict
-    /// when the object changed, or is another one of the same name.
+    /// [`AdoptError::Owner`] if the object has another controller or the owner reference is invalid;
+    /// a conflict if the object has changed or was replaced.
     pub async fn adopt<O: Object, C: Object>(
         &self,
         owner: &O,
@@ -101,10 +99,11 @@ impl Client {
         Ok(self.set_owners(&owned).await?)
     }
 
-    /// Ends `owner`'s ownership of `child`, which then outlives it.
+    /// Removes the owner reference to `owner` from `child`, so that it is not garbage-collected.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer; a conflict when the object changed.
+    /// When the API server rejects the request or does not respond; a conflict if the object has
+    /// changed.
     pub async fn orphan<O: Object, C: Object>(
         &self,
         owner: &O,
@@ -115,14 +114,14 @@ impl Client {
         Ok(self.set_owners(&freed).await?)
     }
 
-    /// Sets the owners, only if the object is still the one that was read, and as it was.
+    /// Sets the owner references, with uid and resourceVersion as preconditions.
     async fn set_owners<C: Object>(&self, child: &C) -> Result<Arc<C>, Error> {
         let meta = child.meta();
         if meta.uid.is_none() || meta.resource_version.is_none() {
-            // A null would lift the condition, and the list of owners is replaced whole.
+            // A null would remove the precondition, and the patch replaces the whole list.
             let (kind, target) = (Kind::of::<C>(), Target::Object(Key::of(child)));
             let request_info = RequestInfo { verb: "patch", kind, subresource: None, target };
-            let reason = "it has no uid and resourceVersion; read it from the server first";
+            let reason = "the object has no uid or resourceVersion; read it from the server first";
             return Err(Error::NotSent { request_info, reason: reason.to_owned() });
         }
         let patch = Patch::Merge(json!({ "metadata": {
@@ -134,11 +133,11 @@ impl Client {
     }
 }
 
-/// An adoption that failed.
+/// Why an adoption failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// The object cannot be owned by this owner.
+    /// The owner reference is invalid.
     #[error(transparent)]
     Owner(#[from] OwnerError),
     /// The write failed.

@@ -1,4 +1,4 @@
-//! Wall-clock time, injected: conditions, events and the journal carry it.
+//! The injected wall clock, for conditions, events and the journal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,27 +6,27 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Where wall-clock time comes from.
+/// A wall clock.
 ///
-/// Timers always come from tokio. Under tokio's paused clock, [`Clock::starting_at`] makes the wall
-/// clock follow them, and a run replays.
+/// Timers always use tokio. With tokio's paused clock, [`Clock::starting_at`] returns a wall clock that
+/// follows it, so that runs are reproducible.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<(Timestamp, Instant)>>);
 
 impl Clock {
-    /// The machine's clock.
+    /// Returns the system clock.
     #[must_use]
     pub fn system() -> Self {
         Self(None)
     }
 
-    /// A clock that shows `start` now and moves with tokio's time.
+    /// Returns a clock that starts at `start` and follows tokio's clock.
     #[must_use]
     pub fn starting_at(start: Timestamp) -> Self {
         Self(Some(Arc::new((start, Instant::now()))))
     }
 
-    /// What time it is.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match self.0.as_deref() {
@@ -38,7 +38,7 @@ impl Clock {
         }
     }
 
-    /// How long ago `then` was; zero when it lies ahead.
+    /// Returns the time since `then`; zero if it is in the future.
     #[must_use]
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.now().duration_since(then)).unwrap_or_default()

@@ -1,11 +1,11 @@
-//! What a typed change comes to, as a patch.
+//! Merge patches between two states of an object.
 //!
-//! A type knows the fields it was written with; the server may have more. Sending the difference
-//! instead of the whole leaves those alone.
+//! A Rust type may lack fields that the server has. Sending the difference instead of the whole object
+//! keeps them.
 
 use serde_json::{Map, Value};
 
-/// The merge patch that leads from one to the other, if it takes any.
+/// Returns the merge patch from `old` to `new`; `None` if they are equal.
 pub(crate) fn between(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
         return (old != new).then(|| new.clone());
@@ -24,7 +24,7 @@ pub(crate) fn between(old: &Value, new: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// A patch replaces lists whole, what others put into them included.
+/// Returns whether the patch has a list, which it replaces as a whole.
 pub(crate) fn has_list(patch: &Value) -> bool {
     match patch {
         Value::Array(_) => true,

@@ -1,23 +1,22 @@
-//! Any error, printed for people.
+//! The error type of reconcilers and `main`.
 //!
-//! What a reconciler or a `main` returns. Every error and every text converts into it with `?`, and
-//! its `Debug`, which is what a `main` that returns an error prints, shows the message and its
-//! causes instead of the fields of a struct.
+//! Every error and every string converts into it with `?`. Its `Debug`, which is printed when `main`
+//! returns an error, is the message and its causes.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::ops::Deref;
 
-/// A boxed error; everything that converts into it converts into [`Error`].
+/// A boxed error; types that convert into it also convert into [`Error`].
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 
-/// The result of fallible functions of an operator, `main` and `reconcile` among them.
+/// The result of fallible functions of an operator, such as `main` and `reconcile`.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Any error with its causes.
 ///
-/// It derefs to [`std::error::Error`], so that `source` and `downcast_ref` are at hand. As in
-/// `anyhow`, it does not implement that trait itself: this is what lets `?` convert every error.
+/// It derefs to [`std::error::Error`], for `source` and `downcast_ref`. As in `anyhow`, it does not
+/// implement that trait itself, so that `?` can convert every error.
 ///
 /// | format  | prints                                     |
 /// |---------|--------------------------------------------|
@@ -25,7 +24,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | `{:#}`  | the message and its causes on one line     |
 /// | `{:?}`  | the message and its causes, a line each    |
 ///
-/// A cause whose text is part of what was printed before is left out.
+/// A cause is omitted if its text is part of the text before it.
 ///
 /// ```
 /// use evenkeel::Result;
@@ -41,12 +40,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error(BoxError);
 
 impl Error {
-    /// An error made of another one, or of a text.
+    /// Creates an error from another error or from a string.
     pub fn new(error: impl Into<BoxError>) -> Self {
         Self(error.into())
     }
 
-    /// The error itself.
+    /// Returns the inner error.
     #[must_use]
     pub fn into_boxed(self) -> BoxError {
         self.0
@@ -82,7 +81,7 @@ impl fmt::Debug for Error {
     }
 }
 
-/// The error and its causes on one line, each once.
+/// Returns the error and its causes on one line.
 #[must_use]
 pub fn chain(error: &(dyn StdError + 'static)) -> String {
     joined(error, ": ")
@@ -93,7 +92,7 @@ fn joined(error: &(dyn StdError + 'static), separator: &str) -> String {
     let mut next = error.source();
     while let Some(cause) = next {
         let cause_text = cause.to_string();
-        // Errors of other crates often repeat the text of their source in their own.
+        // Errors of other crates often include the text of their source.
         if !text.contains(&cause_text) {
             text.push_str(separator);
             text.push_str(&cause_text);

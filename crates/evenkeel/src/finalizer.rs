@@ -1,7 +1,6 @@
-//! Cleaning up before an object goes.
+//! Finalizers.
 //!
-//! A finalizer keeps a deleted object until its name is taken off, so that what the object stands
-//! for outside the cluster can be taken down first.
+//! A finalizer delays the deletion of an object until external resources have been cleaned up.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,13 +15,13 @@ use crate::error::{Result, chain};
 use crate::kind::Object;
 use crate::uid::Uid;
 
-/// Clean-ups that are done although their finalizer is still there: the write that takes it off was
-/// refused or lost. They are not run again by this process.
+/// Clean-ups that succeeded while the finalizer is still set, because the write that removes it
+/// failed. This process does not run them again.
 #[derive(Default)]
 pub(crate) struct Cleaned(Mutex<VecDeque<(Uid, String)>>);
 
-/// How many are remembered. Each is forgotten when its finalizer is off, but somebody else may have
-/// taken that off.
+/// The maximum number of entries. An entry is removed with its finalizer, but another client may have
+/// removed the finalizer.
 const REMEMBERED: usize = 4096;
 
 impl Cleaned {
@@ -44,14 +43,13 @@ impl Cleaned {
 }
 
 impl<K: Object> Context<K> {
-    /// Sees to a finalizer: gives the object while it is to be kept as declared, and nothing once it
-    /// is gone or on its way out.
+    /// Adds the finalizer `name` and returns the object, or runs `cleanup` and returns `None` if the
+    /// object is being deleted.
     ///
-    /// A live object gets the finalizer before this returns, so that nothing is made outside that
-    /// could be left behind. For a deleted one `cleanup` runs, and when it succeeds the finalizer is
-    /// taken off. A clean-up that fails is an error of this reconcile like any other: it is retried,
-    /// and the journal and an event say why the object stays. It may run again after the process died in
-    /// between, so it must not mind that its work is done.
+    /// The finalizer is set before this returns, so that no external resource is created without it.
+    /// When the object is being deleted, `cleanup` runs and the finalizer is removed if it succeeds.
+    /// If it fails, the reconcile fails and is retried, and a warning event on the object states the
+    /// error. `cleanup` must be idempotent: it can run again after the process has restarted.
     ///
     /// ```no_run
     /// # use evenkeel::prelude::*;
@@ -68,7 +66,7 @@ impl<K: Object> Context<K> {
     /// ```
     ///
     /// # Errors
-    /// What `cleanup` or the API server answered.
+    /// The error of `cleanup` or of the API server.
     pub async fn finalize<F: Future<Output = Result<()>>>(
         &self,
         name: &str,
@@ -92,7 +90,7 @@ impl<K: Object> Context<K> {
         let id = (Uid::new(meta.uid.as_deref().unwrap_or_default()), name.to_owned());
         if !self.cleaned().has(&id) {
             if let Err(error) = cleanup(object.clone()).await {
-                // Who deleted the object and sees it stay looks at its events.
+                // `kubectl describe` then shows why the object is not deleted.
                 self.warning_event("CleanupFailed", &format!("{name}: {}", chain(&*error)));
                 return Err(error);
             }
@@ -108,8 +106,8 @@ impl<K: Object> Context<K> {
         Ok(None)
     }
 
-    /// Sets the whole list, only if the object is still what was read: somebody else's finalizer is
-    /// never lost.
+    /// Sets the list of finalizers, with resourceVersion as precondition so that no finalizer of
+    /// another client is lost.
     async fn set_finalizers(
         &self,
         object: &K,

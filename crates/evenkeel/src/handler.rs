@@ -1,4 +1,4 @@
-//! From an event to the keys it concerns.
+//! Event handlers: map events to keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::object_event::ObjectEvent;
 
-/// Tells which keys an event concerns; each is queued once per event.
+/// Maps an event to the keys to enqueue; each key is enqueued once per event.
 #[derive(Clone)]
 pub struct Handler(Sort);
 
@@ -22,27 +22,26 @@ enum Sort {
 }
 
 impl Handler {
-    /// The object itself.
+    /// Enqueues the object itself.
     #[must_use]
     pub fn object() -> Self {
         Self(Sort::Object)
     }
 
-    /// The object of type `owner` that controls it, or with `every` each that owns it.
-    ///
-    /// Both the owners before and after a change are concerned.
+    /// Enqueues the object of type `owner` that controls the object, or with `every` each that owns
+    /// it. Owners before and after the change are enqueued.
     #[must_use]
     pub fn owner(owner: Kind, every: bool) -> Self {
         Self(Sort::Owner { owner, every, cache: None })
     }
 
-    /// What `map` says, for the object before and for the object after a change.
+    /// Enqueues the keys that `map` returns for the object before and after the change.
     pub fn map(map: impl Fn(&Entry) -> Vec<Key> + Send + Sync + 'static) -> Self {
         Self(Sort::Map(Arc::new(map)))
     }
 
-    /// Lets owners be checked by uid: a child of a former object of the same name is not the
-    /// present one's concern.
+    /// Checks owners by uid: an object owned by a deleted object does not enqueue a new one of the
+    /// same name.
     pub(crate) fn checking(self, cache: &Cache) -> Self {
         match self.0 {
             Sort::Owner { owner, every, .. } => {
@@ -52,7 +51,7 @@ impl Handler {
         }
     }
 
-    /// The keys `event` concerns, without repeats, in the order they were found.
+    /// Returns the keys to enqueue for `event`, without duplicates.
     #[must_use]
     pub fn keys(&self, event: &ObjectEvent) -> Vec<Key> {
         let mut keys = Vec::new();
@@ -85,7 +84,7 @@ fn owners(entry: &Entry, kind: &Kind, every: bool, cache: Option<&Cache>, keys: 
         if !kind.is(&owner.group, &owner.kind) || !(owner.controller || every) {
             continue;
         }
-        // An owner lives in its child's namespace, unless its type has none.
+        // The owner is in the same namespace, unless it is cluster-scoped.
         let namespace = entry.meta().key().namespace().filter(|_| kind.namespaced());
         let key = Key::new(namespace, &owner.name);
         let present = cache.and_then(|cache| cache.peek(kind, &key));
@@ -113,7 +112,7 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// What a map function may look things up in.
+/// The context of a map function: lookups in the cache.
 #[derive(Clone)]
 pub struct MapContext {
     cache: Cache,
@@ -124,26 +123,26 @@ impl MapContext {
         Self { cache }
     }
 
-    /// The keys of the objects of type `K` that the index `name` files under `value`.
+    /// Returns the keys of the objects of type `K` with `value` in the index `name`.
     ///
-    /// This is how an object that many refer to finds those who refer to it. A type that is not
-    /// cached, or not yet, has none: once it is, its own events bring every object up.
+    /// For example the objects that reference a Secret. Empty if the type is not cached or not synced:
+    /// the initial list then enqueues every object.
     #[must_use]
     pub fn indexed<K: Object>(&self, name: &str, value: &str) -> Vec<Key> {
         self.keys::<K>(&Query { index: Some((name, value)), ..Query::default() })
     }
 
-    /// The keys of the objects of type `K` that match.
+    /// Returns the keys of the objects of type `K` that match `query`.
     #[must_use]
     pub fn keys<K: Object>(&self, query: &Query<'_>) -> Vec<Key> {
         let kind = Kind::of::<K>();
         let entries = match self.cache.list(&kind, query) {
             Ok(entries) => entries,
-            // What a write of ours made of an object does not keep the event from its neighbours.
+            // The unknown outcome of a write does not block the lookup.
             Err(ReadError::Uncertain { .. }) => self.cache.peek_list(&kind, query),
             Err(ReadError::NotSynced { .. }) => Vec::new(),
             Err(error) => {
-                tracing::warn!(%error, "a map function cannot look up");
+                tracing::warn!(%error, "lookup of map function failed");
                 Vec::new()
             }
         };

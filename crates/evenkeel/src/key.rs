@@ -1,8 +1,7 @@
-//! The name of one object of a known type.
+//! Keys: namespace and name of an object.
 //!
-//! A key is what crosses from the event side to the work side of the runtime: the cache is
-//! addressed by it, the queue holds it, the reconciler gets it. It is one shared string, so a clone
-//! costs a reference count and a million queued keys cost a million small allocations.
+//! The cache is indexed by key, the workqueue holds keys, and a reconciler receives one. A key is one
+//! shared string, so that a clone only increments a reference count.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use kube::Resource;
 
 /// Namespace and name of an object; no namespace for a cluster-scoped one.
 ///
-/// Keys order as the API server orders its lists: by `namespace/name` as text.
+/// Keys sort as the API server sorts lists: by `namespace/name` as text.
 ///
 /// ```
 /// use evenkeel::Key;
@@ -26,7 +25,7 @@ use kube::Resource;
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// The key of `name` in `namespace`; an empty namespace means none.
+    /// Creates the key of `name` in `namespace`; an empty namespace means none.
     #[must_use]
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace {
@@ -35,54 +34,54 @@ impl Key {
         }
     }
 
-    /// The key of a namespaced object.
+    /// Creates the key of a namespaced object.
     #[must_use]
     pub fn namespaced(namespace: &str, name: &str) -> Self {
-        // One allocation of the exact size: `format!` would make a second one for the `Arc`.
+        // Exact capacity: `format!` may reallocate.
         let parts = [namespace, "/", name];
         let mut text = String::with_capacity(namespace.len() + 1 + name.len());
         parts.iter().for_each(|part| text.push_str(part));
         Self(text.into())
     }
 
-    /// The key of a cluster-scoped object.
+    /// Creates the key of a cluster-scoped object.
     #[must_use]
     pub fn cluster(name: &str) -> Self {
         Self(name.into())
     }
 
-    /// The key of `object`; one without a name has an empty one.
+    /// Returns the key of `object`; the name is empty if the object has none.
     pub fn of<K: Resource>(object: &K) -> Self {
         let meta = object.meta();
         Self::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
     }
 
-    /// The namespace, unless cluster-scoped.
+    /// Returns the namespace; `None` if cluster-scoped.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.0.split_once('/').map(|(namespace, _)| namespace)
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.split_once('/').map_or(&self.0, |(_, name)| name)
     }
 
-    /// The key as `namespace/name`, or just the name.
+    /// Returns the key as `namespace/name`, or the name if cluster-scoped.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The key with this name in the same namespace.
+    /// Returns the key of `name` in the same namespace.
     #[must_use]
     pub fn sibling(&self, name: &str) -> Self {
         Self::new(self.namespace(), name)
     }
 }
 
-/// Keys compare and hash as their text does, so maps of them can be searched by it.
+/// Keys compare and hash as their text, so that maps can be searched by `&str`.
 impl std::borrow::Borrow<str> for Key {
     fn borrow(&self) -> &str {
         &self.0

@@ -1,37 +1,38 @@
 //! The operator framework for Rust.
 //!
-//! An operator author writes one function that makes reality match intent. This crate brings the
-//! rest: it watches, caches, queues, retries, writes and shuts down.
+//! An operator author writes a reconcile function that brings the actual state to the desired state.
+//! This crate provides the rest: watches, caches, workqueues, retries, writes and shutdown.
 //!
-//! Data goes one way: `API server → watch → cache → source → predicate → handler → queue → worker
-//! → reconcile → client → API server`. The only thing that crosses from the left half to the right
-//! half is a [`Key`] with its causes: a reconciler is told where to look, never what happened.
+//! Data flows in one direction: `API server → watch → cache → predicate → handler → workqueue →
+//! worker → reconcile → client → API server`. Sources other than watches add keys to the workqueue.
+//! A reconciler receives a [`Key`] and its causes, never an event.
 //!
-//! In order of use:
-//! - [`Manager`] runs everything and ends it in order;
-//! - [`Reconciler`] is what an author writes, [`Context`] what it gets, [`Action`] what it answers;
-//! - [`controller::ControllerBuilder`] tells what a controller watches, with [`predicate`]s to choose from;
-//! - [`client::Client`] reads from the cache and writes to the API server;
-//! - [`cache`], [`queue`] and [`journal`] are what lies between, for those who look inside.
+//! The main types:
+//! - [`Manager`] starts and stops everything;
+//! - [`Reconciler`] is implemented by the author; it receives a [`Context`] and returns an [`Action`];
+//! - [`ControllerBuilder`](controller::ControllerBuilder) configures what a controller watches, with
+//!   [`predicate`]s to filter events;
+//! - [`Client`](client::Client) reads from the cache and writes to the API server;
+//! - [`cache`], [`queue`] and [`journal`] give access to the internals.
 //!
-//! # Reads that are fast and memory that is small
+//! # Read latency and memory
 //!
-//! The cache keeps each object as the bytes the API server sent and decodes it when it is read. Four
-//! choices decide what reads cost; between the first and the last lies a factor of about a hundred:
+//! The cache stores each object as the JSON the API server sent and decodes it when it is read. Four
+//! options determine the cost of reads, by a factor of up to a hundred:
 //!
-//! - [`list().entries()`](client::List::entries) and [`Client::peek`](client::Client::peek) give
-//!   metadata and bytes and decode nothing: names, labels and owners are often all that is needed.
-//! - [`CacheOptions::budget`](cache::CacheOptions::budget) is how many bytes of decoded objects stay
-//!   in memory, 64 MB unless set. A controller that lists a large type again and again wants room
+//! - [`list().entries()`](client::List::entries) and [`Client::peek`](client::Client::peek) return
+//!   metadata and JSON without decoding: names, labels and owners are often sufficient.
+//! - [`CacheOptions::budget`](cache::CacheOptions::budget) is the number of bytes of decoded objects
+//!   kept in memory, 64 MB unless set. A controller that lists a large type repeatedly needs a budget
 //!   for all of it: `Manager::builder(name).cache(CacheOptions { budget, .. })`.
-//! - [`TypeOptions::eager`](cache::TypeOptions::eager) decodes a type when it arrives and keeps it
-//!   decoded, outside of the budget: no first read is slow.
+//! - [`TypeOptions::eager`](cache::TypeOptions::eager) decodes a type on arrival and keeps it decoded,
+//!   outside of the budget.
 //! - [`TypeOptions::metadata_only`](cache::TypeOptions::metadata_only) and
-//!   [`TypeOptions::view`](cache::TypeOptions::view) keep less than the object in the first place.
+//!   [`TypeOptions::view`](cache::TypeOptions::view) store only a part of each object.
 //!
-//! [`Cache::stats`](cache::Cache::stats) tells what each type takes.
+//! [`Cache::stats`](cache::Cache::stats) returns the memory use of each type.
 
-// What everything speaks of.
+// Basic types.
 mod error;
 
 mod key;
@@ -54,28 +55,28 @@ mod append_map;
 
 mod connect;
 
-// From the API server to the store.
+// Watches and the cache.
 mod watch;
 
 pub mod cache;
 
 mod object_event;
 
-// From events to keys.
+// Event handling.
 mod source;
 
 pub mod predicate;
 
 mod handler;
 
-// From keys to workers.
+// Controllers.
 pub mod queue;
 
 pub mod controller;
 
 mod reconcile;
 
-// What a reconciler works with.
+// Helpers for reconcilers.
 pub mod client;
 
 pub mod owner;
@@ -92,7 +93,7 @@ mod status;
 
 mod events;
 
-// What runs it all, and tells of it.
+// The manager and observability.
 pub mod manager;
 
 pub mod journal;
@@ -120,7 +121,7 @@ pub use uid::Uid;
 pub use k8s_openapi;
 pub use kube;
 
-/// What most operators use.
+/// The items that most operators use.
 pub mod prelude {
     pub use std::sync::Arc;
     pub use std::time::Duration;

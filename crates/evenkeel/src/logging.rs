@@ -1,7 +1,7 @@
-//! The log of an operator: plain text on standard error, unless the program has its own subscriber.
+//! Logging: plain text on standard error, unless the program installs its own subscriber.
 //!
-//! [`Manager::from_args`](crate::Manager::from_args) calls [`init`]; a program that wants something
-//! else (JSON, OpenTelemetry) installs its own `tracing` subscriber before that, and it stays.
+//! [`Manager::from_args`](crate::Manager::from_args) calls [`init`]. A program that needs another
+//! format (JSON, OpenTelemetry) installs its own `tracing` subscriber first.
 
 use std::env;
 use std::io::{self, IsTerminal as _};
@@ -12,14 +12,13 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
-/// What is logged unless `--log-level` or `RUST_LOG` asks for something else.
+/// The default level.
 const LEVEL: LevelFilter = LevelFilter::INFO;
 
-/// Libraries underneath whose details drown out the operator's own; `RUST_LOG=hyper=trace` and the
-/// like brings them back.
+/// Dependencies that log only warnings by default; `RUST_LOG=hyper=trace` overrides it.
 const QUIET: &[&str] = &["h2", "hyper", "hyper_util", "kube_client", "rustls", "tower"];
 
-/// A log level that does not parse.
+/// An invalid log level.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{text:?} is not a log level: use error, warn, info, debug, trace or off, for all targets or \
@@ -29,15 +28,14 @@ pub struct LevelError {
     text: String,
 }
 
-/// Logs to standard error from now on, unless the program installed a subscriber before.
+/// Logs to standard error, unless a subscriber is installed.
 ///
-/// `level` is a level or a list of `target=level` separated by commas; without it the variable
-/// `RUST_LOG` counts, and without that `info`. There are colours on a terminal, unless `NO_COLOR`
-/// is set.
+/// `level` is a level or a comma-separated list of `target=level`; the default is the variable
+/// `RUST_LOG`, then `info`. Output on a terminal is coloured unless `NO_COLOR` is set.
 ///
 /// # Errors
-/// When `level` does not parse. A `RUST_LOG` that does not parse is reported in the log instead: it
-/// may be meant for another program.
+/// When `level` is invalid. An invalid `RUST_LOG` is logged and ignored: it may be meant for another
+/// program.
 pub fn init(level: Option<&str>) -> Result<(), LevelError> {
     let colours =
         io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -49,8 +47,8 @@ pub fn init(level: Option<&str>) -> Result<(), LevelError> {
     Ok(())
 }
 
-/// Logs warnings to the output of the test, which `cargo test` shows when the test fails, unless
-/// the program installed a subscriber before. `RUST_LOG` asks for more.
+/// Logs warnings to the captured test output, unless a subscriber is installed. `RUST_LOG` sets
+/// another level.
 #[doc(hidden)]
 pub fn init_in_test() {
     let (filter, problem) = from_environment(LevelFilter::WARN);
@@ -59,10 +57,10 @@ pub fn init_in_test() {
 }
 
 fn install(subscriber: impl Subscriber + Send + Sync, problem: Option<LevelError>) {
-    // The program's own subscriber, if there is one, is the one that was chosen.
+    // A subscriber that the program installed stays.
     let _ = tracing::subscriber::set_global_default(subscriber);
     if let Some(problem) = problem {
-        tracing::warn!("RUST_LOG is ignored: {problem}");
+        tracing::warn!(error = %problem, "ignoring invalid RUST_LOG");
     }
 }
 
@@ -74,7 +72,7 @@ where
     tracing_subscriber::registry().with(layer.with_filter(filter))
 }
 
-/// What `RUST_LOG` asks for, or everything from `level` on.
+/// Returns the filter of `RUST_LOG`, or `level` if it is not set.
 fn from_environment(level: LevelFilter) -> (Targets, Option<LevelError>) {
     let asked = env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
     match asked.map(|text| filter(&text)) {
@@ -87,9 +85,9 @@ fn from_environment(level: LevelFilter) -> (Targets, Option<LevelError>) {
 fn filter(text: &str) -> Result<Targets, LevelError> {
     let problem = |_| LevelError { text: text.to_owned() };
     match text.trim().parse::<LevelFilter>() {
-        // The empty text parses as well.
+        // The empty string also parses as a level.
         Ok(level) if !text.trim().is_empty() => Ok(all(level)),
-        // A name without a level would be taken for a target.
+        // A word without a level would be parsed as a target.
         _ if !text.contains('=') => Err(LevelError { text: text.to_owned() }),
         _ => {
             let asked: Targets = text.parse().map_err(problem)?;
@@ -99,7 +97,7 @@ fn filter(text: &str) -> Result<Targets, LevelError> {
     }
 }
 
-/// Everything from `level` on, and of the libraries underneath nothing below a warning.
+/// Returns a filter of `level`, with the quiet dependencies at `WARN`.
 fn all(level: LevelFilter) -> Targets {
     let quiet = level.min(LevelFilter::WARN);
     Targets::new().with_default(level).with_targets(QUIET.iter().map(|name| (*name, quiet)))

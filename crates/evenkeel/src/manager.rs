@@ -1,11 +1,11 @@
-//! Everything an operator runs, started in order and ended in order.
+//! The manager: starts and stops everything an operator runs.
 //!
-//! There is no leader election yet: every replica takes itself for the leader. Run one replica.
+//! There is no leader election yet: every replica acts as the leader. Run one replica.
 //!
-//! A manager owns one cluster's client and cache, the controllers, and whatever else must run. It
-//! starts `HTTP → webhooks → caches → work on every replica → work of the leader` and ends them the
-//! other way round: intake stops first, running reconciles get their grace, only then is anything
-//! cancelled. There is no global state: two managers in one process do not meet.
+//! A manager owns one cluster's client and cache, the controllers and other runnables. It starts
+//! `HTTP → webhooks → caches → runnables of every replica → runnables of the leader` and stops them
+//! in the reverse order: intake stops first, running reconciles get the grace period, then what is
+//! left is cancelled. There is no global state: several managers can run in one process.
 
 mod args;
 
@@ -86,19 +86,19 @@ struct Inner {
     stop: CancellationToken,
 }
 
-/// Called after each reconcile.
+/// A callback after each reconcile.
 pub(crate) type OnReconcile = Arc<dyn Fn(&Record) + Send + Sync>;
 
-/// Types that are cached for as long as the manager runs.
+/// Types that stay cached while the manager runs.
 #[derive(Default)]
 struct Kept {
     kinds: Vec<Kind>,
-    /// What keeps them, while it runs.
+    /// Their informers while the manager runs.
     informers: Option<Vec<Informer>>,
 }
 
 impl Inner {
-    /// Begins to watch what is kept.
+    /// Starts the informers of the kept types.
     fn keep(&self) -> Result<Vec<Informer>, RunError> {
         let mut kept = self.kept.lock();
         let mut informers = Vec::with_capacity(kept.kinds.len());
@@ -113,17 +113,17 @@ impl Inner {
         Ok(informers)
     }
 
-    /// Keeps nothing any more.
+    /// Releases the informers.
     fn release(&self) {
         let informers = self.kept.lock().informers.take();
         drop(informers);
     }
 }
 
-/// How a manager is made; see [`Manager::builder`].
+/// Builds a manager; see [`Manager::builder`].
 ///
-/// [`build`](Self::build) takes a client, [`connect`](Self::connect) finds the cluster, and
-/// [`connect_with_args`](Self::connect_with_args) does so as the command line says.
+/// [`build`](Self::build) takes a client, [`connect`](Self::connect) reads the configuration from the
+/// environment, and [`connect_with_args`](Self::connect_with_args) from the command line.
 #[must_use]
 pub struct ManagerBuilder {
     name: String,
@@ -138,19 +138,19 @@ pub struct ManagerBuilder {
     on_reconcile: Option<OnReconcile>,
 }
 
-/// Something that cannot be added to a manager.
+/// Why a controller or runnable cannot be added to a manager.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// Two controllers of one manager cannot have one name.
-    #[error("there is a controller {0:?} already; call `named` to give this one another name")]
+    /// Another controller of the manager has the same name.
+    #[error("a controller named {0:?} is already registered; set another name with `named`")]
     NameTaken(String),
-    /// A type cannot be cached as the controller asks.
+    /// A type cannot be cached with the options of the controller.
     #[error("controller {controller:?} cannot be registered")]
     Watch {
         /// The controller.
         controller: String,
-        /// What is wrong.
+        /// The cause.
         source: Box<WatchError>,
     },
     /// The manager is stopping or has stopped.
@@ -158,23 +158,23 @@ pub enum RegisterError {
     Stopping,
 }
 
-/// A manager that stopped before its caches were filled.
+/// The manager stopped before its caches had synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the manager stopped before its caches were filled")]
+#[error("the manager stopped before its caches had synced")]
 pub struct NotSynced;
 
 impl Manager {
-    /// A manager for a program whose command line is the manager's: short for
+    /// Creates a manager from the command line: short for
     /// [`Manager::builder`]`(name).`[`connect_with_args`](ManagerBuilder::connect_with_args)`()`.
     ///
     /// # Errors
-    /// As [`connect_with_args`](ManagerBuilder::connect_with_args).
+    /// Same as [`connect_with_args`](ManagerBuilder::connect_with_args).
     pub async fn from_args(name: &str) -> Result<Self, ConfigError> {
         Self::builder(name).connect_with_args().await
     }
 
-    /// A manager with options. `name` is the operator's: it is in the log and in `--help`, and it is
-    /// the field manager of what is written outside of controllers.
+    /// Returns a builder. `name` is the operator's name in logs and `--help`, and the field manager of
+    /// writes outside of controllers.
     ///
     /// ```no_run
     /// use evenkeel::cache::CacheOptions;
@@ -204,30 +204,30 @@ impl Manager {
         }
     }
 
-    /// The operator's name.
+    /// Returns the operator's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Begins a controller; see [`ControllerBuilder`] for what can be said of it.
+    /// Returns a builder of a controller that runs `reconciler`.
     pub fn controller<R: Reconciler>(&self, reconciler: R) -> ControllerBuilder<'_, R> {
         ControllerBuilder::new(self, reconciler)
     }
 
-    /// The client: cached reads, writes as the operator.
+    /// Returns the client: cached reads, and writes with the operator's name as field manager.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.0.client
     }
 
-    /// The cache.
+    /// Returns the cache.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         self.0.client.cache()
     }
 
-    /// Where wall-clock time comes from.
+    /// Returns the wall clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.0.clock
@@ -241,10 +241,10 @@ impl Manager {
         self.0.event_sender.recorder(component)
     }
 
-    /// Keeps a type in the cache for as long as the manager runs, whoever reads it.
+    /// Caches a type while the manager runs, whether or not a controller watches it.
     ///
     /// # Errors
-    /// When the type cannot be cached like this.
+    /// When the type is declared with conflicting options.
     pub fn caches<K: Object>(&self, options: TypeOptions) -> Result<(), DeclareError> {
         let kind = Kind::of::<K>();
         self.cache().declare(&kind, options)?;
@@ -258,11 +258,11 @@ impl Manager {
         Ok(())
     }
 
-    /// Files objects of type `K` under the values that `values` gives, for
-    /// `list::<K>().index(name, value)`. The type must be cached, now or later.
+    /// Indexes objects of type `K` by the values that `values` returns, for
+    /// `list::<K>().index(name, value)`. The type may be declared later.
     ///
     /// # Errors
-    /// When there is an index of that name.
+    /// When an index of that name exists.
     pub fn index<K: Object>(
         &self,
         name: &str,
@@ -333,23 +333,23 @@ impl Manager {
         self.0.lifecycle.push(pending)
     }
 
-    /// The controllers, in the order they were registered.
+    /// Returns the controllers in the order of registration.
     #[must_use]
     pub fn controllers(&self) -> Vec<ControllerHandle> {
         self.0.controllers.lock().clone()
     }
 
-    /// Whether everything that should run does, and what does not.
+    /// Returns the readiness of the controllers and caches.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         readiness::of(&self.controllers(), self.cache())
     }
 
-    /// Waits until the manager runs, every type it caches is listed and the workers of every
-    /// controller that is registered by then have started.
+    /// Waits until the manager runs, its caches have synced and the workers of all controllers
+    /// registered by then have started.
     ///
-    /// A type that the API server refuses or does not serve is waited for without end;
-    /// [`readiness`](Manager::readiness) names it.
+    /// There is no timeout: a type that the API server refuses or does not serve blocks this until it
+    /// is available. [`readiness`](Manager::readiness) names it.
     ///
     /// # Errors
     /// When the manager stops before that.
@@ -376,30 +376,29 @@ impl Manager {
         }
     }
 
-    /// Has [`run`](Manager::run) end in order.
+    /// Stops the manager: [`run`](Manager::run) shuts down gracefully and returns.
     pub fn stop(&self) {
         self.0.stop.cancel();
     }
 
-    /// Runs everything until the process is asked to end, or something that must run fails.
+    /// Runs until SIGINT or SIGTERM, or until a runnable fails.
     ///
-    /// The first SIGINT or SIGTERM ends in order, the second at once. After the first the process
-    /// ends within the grace period whatever happens: if threads are blocked by then, or if what the
-    /// program does after this returned takes longer, it exits with code 1.
+    /// The first signal shuts down gracefully, the second exits immediately. After the first signal
+    /// the process exits within the grace period: with code 1 if threads are blocked by then, or if
+    /// the program takes longer after this has returned.
     ///
     /// # Errors
-    /// What a runnable ended with, and what did not end in time.
+    /// The error of a runnable, or [`RunError::Late`] if some did not stop within the grace period.
     pub async fn run(self) -> Result<(), RunError> {
         let stop = self.0.stop.clone();
         signal::watch(self.0.grace, move || stop.cancel()).await;
         lifecycle::run(&self.0).await
     }
 
-    /// Runs everything until `end` resolves or [`stop`](Manager::stop) is called; signals are left
-    /// to the program.
+    /// Runs until `end` resolves or [`stop`](Manager::stop) is called. Installs no signal handlers.
     ///
     /// # Errors
-    /// As [`run`](Manager::run).
+    /// Same as [`run`](Manager::run).
     pub async fn run_until(self, end: impl Future<Output = ()>) -> Result<(), RunError> {
         let ended = lifecycle::run(&self.0);
         tokio::pin!(ended);
@@ -415,99 +414,98 @@ impl Manager {
         self.0.on_reconcile.clone()
     }
 
-    /// A stream of randomness of its own for each who asks.
+    /// Returns a new random stream.
     pub(crate) fn random(&self) -> Random {
         Random::new(self.0.random.lock().next())
     }
 }
 
 impl ManagerBuilder {
-    /// What goes for all types of the cache.
+    /// Sets the cache options.
     pub fn cache(mut self, options: CacheOptions) -> Self {
         self.cache = options;
         self
     }
 
-    /// Where wall-clock time comes from.
+    /// Sets the wall clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Makes jitter and identifiers repeat.
+    /// Sets the seed of jitter and generated identifiers, for reproducible runs.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// How long running work may take to end; 30 seconds unless set, without end if none.
+    /// Sets the grace period of the shutdown; 30 seconds unless set, unlimited if `None`.
     pub fn grace(mut self, grace: Option<Duration>) -> Self {
         self.grace = grace;
         self
     }
 
     /// Calls `observe` with the record of each reconcile of each controller, for tests and metrics.
-    /// It runs on the worker, so it should be quick.
+    /// It runs on the worker, so it should return quickly.
     pub fn on_reconcile(mut self, observe: impl Fn(&Record) + Send + Sync + 'static) -> Self {
         self.on_reconcile = Some(Arc::new(observe));
         self
     }
 
-    /// The operator's own version for `--version`: `env!("CARGO_PKG_VERSION")` in the program's
-    /// crate. A library cannot know it.
+    /// Sets the operator's version for `--version`: `env!("CARGO_PKG_VERSION")` in the program's
+    /// crate.
     pub fn version(mut self, version: &str) -> Self {
         self.version = Some(version.to_owned());
         self
     }
 
-    /// A CustomResourceDefinition that the operator needs; the flag `--print-crds` prints it. It is
-    /// not installed: that takes permissions that an operator should not have.
+    /// Adds a CRD to the output of `--print-crds`. The manager does not install it: that needs
+    /// permissions that an operator should not have.
     pub fn crd<K: CustomResourceExt>(mut self) -> Self {
         self.crds.push(K::crd());
         self
     }
 
-    /// The kubeconfig to connect with, instead of what the environment names.
+    /// Sets the kubeconfig, instead of the one from the environment.
     pub fn kubeconfig(mut self, path: impl Into<Option<PathBuf>>) -> Self {
         self.kubeconfig = path.into();
         self
     }
 
-    /// The context of the kubeconfig, instead of its current one.
+    /// Sets the context of the kubeconfig, instead of its current context.
     pub fn context(mut self, name: impl Into<Option<String>>) -> Self {
         self.context = name.into();
         self
     }
 
-    /// The manager, on the cluster that is named by [`kubeconfig`](Self::kubeconfig), the variable
-    /// `KUBECONFIG`, the service account of the pod the program runs in, or `~/.kube/config`; in
-    /// this order.
+    /// Connects to the cluster of [`kubeconfig`](Self::kubeconfig), the variable `KUBECONFIG`, the
+    /// in-cluster service account, or `~/.kube/config`, in this order.
     ///
-    /// For programs with a command line of their own, which also set up their own log, with
-    /// [`logging::init`](crate::logging::init) for instance.
+    /// For programs that parse their own command line. They set up logging themselves, for example
+    /// with [`logging::init`](crate::logging::init).
     ///
     /// # Errors
-    /// When none of them leads to a cluster; the error names what was tried.
+    /// When there is no usable configuration; the error lists the sources that were tried.
     pub async fn connect(mut self) -> Result<Manager, ConfigError> {
         let transport = config::connect(self.kubeconfig.take(), self.context.take()).await?;
         Ok(self.over(transport))
     }
 
-    /// Parses the command line, starts the log, and [connects](Self::connect) as the flags say.
+    /// Parses the command line, initializes logging, and [connects](Self::connect).
     ///
     /// | flag | |
     /// |---|---|
-    /// | `--kubeconfig FILE` | instead of [`kubeconfig`](Self::kubeconfig) |
-    /// | `--context NAME` | instead of [`context`](Self::context) |
+    /// | `--kubeconfig FILE` | overrides [`kubeconfig`](Self::kubeconfig) |
+    /// | `--context NAME` | overrides [`context`](Self::context) |
     /// | `--log-level LEVEL` | see [`logging::init`](crate::logging::init) |
     /// | `--print-crds` | prints the YAML of every [`crd`](Self::crd) and exits |
     /// | `--help`, `--version` | print and exit |
     ///
-    /// Any other argument ends the process with exit code 2. A program with flags of its own parses
-    /// them itself and calls [`connect`](Self::connect).
+    /// Any other argument exits with code 2. A program with its own flags parses them itself and calls
+    /// [`connect`](Self::connect).
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Same as [`connect`](Self::connect).
     pub async fn connect_with_args(mut self) -> Result<Manager, ConfigError> {
         let program =
             Program { name: &self.name, version: self.version.as_deref(), crds: &self.crds };
@@ -517,10 +515,10 @@ impl ManagerBuilder {
         self.connect().await
     }
 
-    /// The manager, on a cluster that `client` reaches.
+    /// Builds the manager with an existing client.
     ///
-    /// The client must not retry by itself (`kube::Config::default_retry` off): the runtime's own
-    /// deadlines and back-offs would not be its own otherwise.
+    /// The client must not retry (`kube::Config::default_retry` off): the runtime has its own
+    /// deadlines and backoff.
     #[must_use]
     pub fn build(self, client: kube::Client) -> Manager {
         self.over(client.into())
@@ -549,8 +547,8 @@ impl ManagerBuilder {
         }))
     }
 
-    /// The manager of a run that repeats: `seed` for all randomness, `start` for the wall clock,
-    /// which then follows tokio's.
+    /// Makes the run reproducible: seeds all randomness with `seed`, and starts a wall clock at
+    /// `start` that follows tokio's clock.
     pub fn deterministic(self, seed: u64, start: Timestamp) -> Self {
         self.seed(seed).clock(Clock::starting_at(start))
     }

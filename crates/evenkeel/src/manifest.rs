@@ -3,12 +3,12 @@
 use kube::CustomResourceExt;
 use serde::Serialize;
 
-/// An object that cannot be written as YAML.
+/// An object cannot be serialized as YAML.
 #[derive(Debug, thiserror::Error)]
-#[error("the object cannot be written as YAML")]
+#[error("cannot serialize the object as YAML")]
 pub struct ManifestError(#[source] serde_saphyr::SerializeError);
 
-/// The YAML of an object, as kubectl takes it.
+/// Returns the YAML of an object.
 ///
 /// ```
 /// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
@@ -21,18 +21,18 @@ pub struct ManifestError(#[source] serde_saphyr::SerializeError);
 /// ```
 ///
 /// # Errors
-/// When the object does not serialize.
+/// When the object cannot be serialized.
 pub fn yaml(object: &impl Serialize) -> Result<String, ManifestError> {
     serde_saphyr::to_string(object).map_err(ManifestError)
 }
 
-/// The YAML of the CustomResourceDefinition of `K`.
+/// Returns the YAML of the CRD of `K`.
 ///
 /// An operator that calls [`ManagerBuilder::crd`](crate::manager::ManagerBuilder::crd) prints it for
 /// the flag `--print-crds`.
 ///
 /// # Errors
-/// When the definition does not serialize.
+/// When the CRD cannot be serialized.
 pub fn crd_yaml<K: CustomResourceExt>() -> Result<String, ManifestError> {
     yaml(&K::crd())
 }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn text_stays_text_for_the_yaml_that_kubectl_reads() {
-        // Words of YAML 1.1 that would be read as a boolean, a number or nothing.
+        // YAML 1.1 would parse these as booleans, numbers or null.
         let words = ["yes", "on", "n", "null", "~", "", "0755", "1:30", "1e3", "0x1f", "1_000"];
         let object = json!({ "words": words, "lines": "a\n  b\n", "brace": "{x}: #y" });
         let text = yaml(&object).unwrap();

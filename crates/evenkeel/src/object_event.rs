@@ -1,45 +1,46 @@
-//! What happened to an object in the cache, as sources hand it to predicates and handlers.
+//! Changes of cached objects, as predicates and handlers receive them.
 
 use std::sync::Arc;
 
 use crate::cache::Entry;
 
-/// A change to one object.
+/// A change of one object in the cache.
 ///
-/// `old` and `new` are what the cache had before and has now; between them may lie several changes
-/// when the receiver was behind.
+/// `old` and `new` are the states before and after. Several changes are merged into one event if the
+/// receiver is behind.
 #[derive(Clone, Debug)]
 pub enum ObjectEvent {
-    /// The object is new to the cache.
+    /// The object was added to the cache.
     Added {
-        /// What it is now.
+        /// The object.
         new: Arc<Entry>,
-        /// Whether it was there already when the watch, or this handler, began.
+        /// Whether the object existed when the watch, or this handler, started.
         initial: bool,
     },
-    /// The object differs from what the cache had; the uid too if it was deleted and created again.
+    /// The object changed; the uid also differs if it was deleted and created again.
     Updated {
-        /// What it was.
+        /// The state before.
         old: Arc<Entry>,
-        /// What it is now.
+        /// The state after.
         new: Arc<Entry>,
     },
-    /// Nothing changed; everything is looked at again now and then.
+    /// The object did not change; a periodic resync.
     Resynced {
-        /// What it is.
+        /// The object.
         object: Arc<Entry>,
     },
-    /// The object is gone.
+    /// The object was deleted.
     Deleted {
-        /// The last state known.
+        /// The last known state.
         old: Arc<Entry>,
-        /// The deletion was noticed by its absence: `old` may not be the last state it had.
+        /// Whether the deletion was found by a relist, so that `old` may not be the final state, as
+        /// client-go's `DeletedFinalStateUnknown`.
         state_unknown: bool,
     },
 }
 
 impl ObjectEvent {
-    /// The object as it is now or last was.
+    /// Returns the current or last known state of the object.
     #[must_use]
     pub fn object(&self) -> &Arc<Entry> {
         match self {
@@ -49,7 +50,7 @@ impl ObjectEvent {
         }
     }
 
-    /// What it was, unless it is new.
+    /// Returns the state before, unless the object was added.
     #[must_use]
     pub fn old(&self) -> Option<&Arc<Entry>> {
         match self {
@@ -59,7 +60,7 @@ impl ObjectEvent {
         }
     }
 
-    /// What it is, unless it is gone.
+    /// Returns the state after, unless the object was deleted.
     #[must_use]
     #[expect(clippy::new_ret_no_self, reason = "the counterpart of `old`")]
     pub fn new(&self) -> Option<&Arc<Entry>> {

@@ -1,6 +1,6 @@
-//! Who an object belongs to.
+//! Owner references.
 //!
-//! Ownership goes by uid: an object that took a former owner's name owns nothing of it.
+//! Owners are identified by uid: an object with the name of a deleted owner is not the owner.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
@@ -8,11 +8,11 @@ use kube::Resource;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 
-/// An ownership that cannot be.
+/// Why an owner reference is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// The owner has not been stored yet, or was read without its uid.
+    /// The owner has no uid: it is not stored yet.
     #[error("{kind} {key} cannot own anything: it has no uid")]
     NoUid {
         /// The owner's type.
@@ -20,7 +20,7 @@ pub enum OwnerError {
         /// The owner.
         key: Key,
     },
-    /// A namespaced owner can own objects of its own namespace only.
+    /// A namespaced owner can own only objects in its namespace.
     #[error("{owner} cannot own {child}: they are not in the same namespace")]
     OtherNamespace {
         /// The owner, as kind and key.
@@ -28,8 +28,8 @@ pub enum OwnerError {
         /// The object, as kind and key.
         child: String,
     },
-    /// Another object is the controller already.
-    #[error("{child} is controlled by {kind} {name} already (uid {uid})")]
+    /// The object has another controller.
+    #[error("{child} is already controlled by {kind} {name} (uid {uid})")]
     Controlled {
         /// The object, as kind and key.
         child: String,
@@ -42,12 +42,10 @@ pub enum OwnerError {
     },
 }
 
-/// Makes `owner` the one controller of `child`: the child goes when the owner does, and its changes
-/// are the owner's concern.
+/// Sets `owner` as the controller of `child`, as `controllerutil.SetControllerReference`.
 ///
 /// # Errors
-/// When the server, or the garbage collector later, would refuse: the owner has no uid, lives in
-/// another namespace, or another controller is there.
+/// When the owner has no uid or is in another namespace, or the child has another controller.
 pub fn set_controller_reference<O: Object, C: Object>(
     owner: &O,
     child: &mut C,
@@ -67,10 +65,10 @@ pub fn set_controller_reference<O: Object, C: Object>(
     Ok(())
 }
 
-/// Makes `owner` one of the owners of `child`: the child goes when the last owner does.
+/// Adds `owner` to the owners of `child`, as `controllerutil.SetOwnerReference`.
 ///
 /// # Errors
-/// When the owner has no uid or lives in another namespace.
+/// When the owner has no uid or is in another namespace.
 pub fn set_owner_reference<O: Object, C: Object>(
     owner: &O,
     child: &mut C,
@@ -80,7 +78,7 @@ pub fn set_owner_reference<O: Object, C: Object>(
     Ok(())
 }
 
-/// Ends an ownership; tells whether there was one.
+/// Removes the owner reference to `owner`; returns whether there was one.
 pub fn remove_owner_reference<O: Object, C: Object>(owner: &O, child: &mut C) -> bool {
     let Some(references) = &mut child.meta_mut().owner_references else { return false };
     let before = references.len();
@@ -88,7 +86,7 @@ pub fn remove_owner_reference<O: Object, C: Object>(owner: &O, child: &mut C) ->
     references.len() != before
 }
 
-/// Whether `owner` is the controller of `child`.
+/// Returns whether `owner` is the controller of `child`, as `metav1.IsControlledBy`.
 pub fn is_controller<O: Object, C: Object>(owner: &O, child: &C) -> bool {
     let references = child.meta().owner_references.as_deref().unwrap_or_default();
     references.iter().any(|reference| {
@@ -99,7 +97,7 @@ pub fn is_controller<O: Object, C: Object>(owner: &O, child: &C) -> bool {
 fn insert(references: &mut Vec<OwnerReference>, reference: OwnerReference) {
     match references.iter_mut().find(|present| present.uid == reference.uid) {
         Some(present) => {
-            // A plain owner does not cease to be the controller by being added again.
+            // Adding a plain owner reference keeps an existing controller reference.
             let controller = present.controller.filter(|_| reference.controller.is_none());
             *present = OwnerReference {
                 controller: reference.controller.or(controller),

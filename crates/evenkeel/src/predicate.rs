@@ -1,7 +1,7 @@
-//! Which events matter: conditions on what changed, told from an object's metadata.
+//! Predicates: filters on events.
 //!
-//! A predicate never loses a deletion by accident: conditions on a *change* have an opinion on
-//! updates only, and an update that begins a deletion always passes them.
+//! Predicates on changes apply to updates only, and an update that sets the deletionTimestamp always
+//! passes them, so that no deletion is lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::cache::{Entry, Meta};
 use crate::kind::Object;
 use crate::object_event::ObjectEvent;
 
-/// A condition on events; those that do not meet it are dropped before they reach the queue.
+/// A filter on events; events that do not pass it are dropped before they are enqueued.
 ///
 /// ```
 /// use evenkeel::predicate;
@@ -25,9 +25,9 @@ use crate::object_event::ObjectEvent;
 pub struct Predicate(Arc<Test>);
 
 enum Test {
-    /// On what changed between two states; no opinion on other events.
+    /// Compares the states of an update; undecided on other events.
     Change(&'static str, fn(&Meta, &Meta, &ObjectEvent) -> bool),
-    /// On the whole event.
+    /// Tests any event.
     Event(Box<dyn Fn(&ObjectEvent) -> bool + Send + Sync>),
     And(Predicate, Predicate),
     Or(Predicate, Predicate),
@@ -35,14 +35,14 @@ enum Test {
 }
 
 impl Predicate {
-    /// A condition of the author's own.
+    /// Creates a predicate from a function.
     pub fn new(test: impl Fn(&ObjectEvent) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(Test::Event(Box::new(test))))
     }
 
-    /// A condition on the decoded object: the new one, or the last one of a deletion.
+    /// Creates a predicate on the decoded object: the new state, or the last one of a deletion.
     ///
-    /// An object that does not decode passes, so that the reconciler's read reports it.
+    /// An object that does not decode passes, so that the read of the reconciler fails with the error.
     pub fn of<K: Object>(test: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         Self::new(move |event| match event.object().decode::<K>() {
             Ok(object) => test(&object),
@@ -50,30 +50,30 @@ impl Predicate {
         })
     }
 
-    /// Passes what passes both.
+    /// Passes events that pass both.
     pub fn and(self, other: Self) -> Self {
         Self(Arc::new(Test::And(self, other)))
     }
 
-    /// Passes what passes either.
+    /// Passes events that pass either.
     pub fn or(self, other: Self) -> Self {
         Self(Arc::new(Test::Or(self, other)))
     }
 
-    /// Whether `event` passes.
+    /// Returns whether `event` passes.
     #[must_use]
     pub fn passes(&self, event: &ObjectEvent) -> bool {
         self.opinion(event).unwrap_or(true)
     }
 
-    /// None when the condition does not apply to this sort of event; a negation then changes
-    /// nothing either.
+    /// Returns `None` if the predicate does not apply to this type of event; its negation does not
+    /// apply either.
     fn opinion(&self, event: &ObjectEvent) -> Option<bool> {
         match &*self.0 {
             Test::Change(_, differs) => match event {
                 ObjectEvent::Updated { old, new } => {
                     let (old, new) = (old.meta(), new.meta());
-                    // Deletion has begun, or another object took the name: neither may be lost.
+                    // Marked for deletion, or replaced by another object: such updates always pass.
                     if old.uid != new.uid || old.deleting != new.deleting {
                         return None;
                     }
@@ -83,7 +83,7 @@ impl Predicate {
                 ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => None,
             },
             Test::Event(test) => Some(test(event)),
-            // What neither side decides stays undecided, and what is undecided passes.
+            // Undecided if neither side decides; undecided events pass.
             Test::And(a, b) => match (a.opinion(event), b.opinion(event)) {
                 (Some(false), _) | (_, Some(false)) => Some(false),
                 (Some(true), Some(true)) => Some(true),
@@ -99,7 +99,7 @@ impl Predicate {
     }
 }
 
-/// Passes what the predicate does not.
+/// Passes events that the predicate does not.
 impl std::ops::Not for Predicate {
     type Output = Self;
 
@@ -124,27 +124,26 @@ fn change(name: &'static str, differs: fn(&Meta, &Meta, &ObjectEvent) -> bool) -
     Predicate(Arc::new(Test::Change(name, differs)))
 }
 
-/// Updates of the desired state: those of the status alone are dropped.
+/// Passes updates that change metadata.generation; updates of the status are dropped.
 ///
-/// Types without generations, as `ConfigMap` and `Secret`, tell nothing apart: of them every update
-/// passes.
+/// For types without generation, such as `ConfigMap` and `Secret`, every update passes.
 pub fn generation_changed() -> Predicate {
     change("generation changed", |old, new, _| {
         old.generation != new.generation || new.generation == 0 && old.version != new.version
     })
 }
 
-/// Updates of any kind; resyncs are dropped.
+/// Passes all updates; resyncs are dropped.
 pub fn resource_version_changed() -> Predicate {
     change("resourceVersion changed", |old, new, _| old.version != new.version)
 }
 
-/// Updates that change labels.
+/// Passes updates that change labels.
 pub fn labels_changed() -> Predicate {
     change("labels changed", |old, new, _| old.labels != new.labels)
 }
 
-/// Updates that change annotations.
+/// Passes updates that change annotations.
 pub fn annotations_changed() -> Predicate {
     change("annotations changed", |_, _, event| {
         event.old().map(|old| old.annotations_json())
@@ -152,12 +151,12 @@ pub fn annotations_changed() -> Predicate {
     })
 }
 
-/// Updates that change finalizers.
+/// Passes updates that change finalizers.
 pub fn finalizers_changed() -> Predicate {
     change("finalizers changed", |old, new, _| old.finalizers != new.finalizers)
 }
 
-/// Objects whose labels match, before or after the change: leaving the selection is an event too.
+/// Passes events of objects whose labels match before or after the change.
 pub fn label_selector(selector: impl Into<Selector>) -> Predicate {
     let selector = selector.into();
     let matches = move |entry: &Arc<Entry>| {

@@ -1,8 +1,8 @@
-//! The parameters of a request, after its path.
+//! Query parameters of requests.
 
 use std::fmt::Write as _;
 
-/// A query that grows by parameters; empty ones are left out.
+/// Builds a query string; empty values are omitted.
 #[derive(Default)]
 pub(crate) struct Query(String);
 
@@ -30,7 +30,7 @@ impl Query {
         self.add(name, &value.to_string());
     }
 
-    /// The query with its question mark, or nothing.
+    /// Returns the query string including the question mark, or an empty string.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

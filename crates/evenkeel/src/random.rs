@@ -1,6 +1,6 @@
-//! Randomness for jitter: small, seeded, never for secrets.
+//! Seeded pseudo-random numbers for jitter and generated names; not for secrets.
 //!
-//! Whoever spreads work over time is given one of these, so that a run under a seed repeats.
+//! All users of randomness get a stream injected, so that a run with a seed is reproducible.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use std::time::Duration;
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The stream of a seed; equal seeds give equal streams.
+    /// Creates the stream of a seed; equal seeds give equal streams.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A stream that differs from process to process and from call to call.
+    /// Creates a stream from entropy.
     pub(crate) fn from_entropy() -> Self {
         Self(RandomState::new().hash_one(0_u8))
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -29,10 +29,10 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A duration of at least `low` and less than `high`; `low` if there is none between.
+    /// Returns a duration in `low..high`, or `low` if the range is empty.
     pub(crate) fn range(&mut self, low: Duration, high: Duration) -> Duration {
         let span = u64::try_from(high.saturating_sub(low).as_nanos()).unwrap_or(u64::MAX);
-        // The upper half of the product is below `span`, and nearly as even as the factor.
+        // The upper half of the product is below `span`, and nearly uniform.
         let nanos = (u128::from(self.next()) * u128::from(span)) >> 64;
         low + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

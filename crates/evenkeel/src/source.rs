@@ -1,4 +1,4 @@
-//! Triggers that are not objects in the cache: channels, streams, intervals.
+//! Sources of keys other than watches: channels, streams, intervals.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -12,17 +12,17 @@ use tokio::time::MissedTickBehavior;
 use crate::handler::MapContext;
 use crate::key::Key;
 
-/// How many triggers a channel holds before its sender has to wait, as in controller-runtime.
+/// The capacity of a channel source, as in controller-runtime.
 const BUFFER: usize = 1024;
 
-/// A timer takes no period of nothing, and nobody wants one.
+/// The minimum interval; tokio does not accept zero.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A source of keys from outside the cluster.
+/// A source of keys other than a watch.
 pub struct Source {
     name: Arc<str>,
     keys: Keys,
-    /// It looks things up in the cache, which has to be there first.
+    /// Whether the source reads the cache, so that it starts after the cache sync.
     looks_up: bool,
 }
 
@@ -30,7 +30,8 @@ type Keys = Box<dyn FnOnce(MapContext) -> BoxStream + Send>;
 type BoxStream = Pin<Box<dyn Stream<Item = Key> + Send>>;
 
 impl Source {
-    /// Keys sent by hand, as when an external system calls back.
+    /// Returns a source of keys that the sender sends, for example from a callback of an external
+    /// system.
     #[must_use]
     pub fn channel(name: &str) -> (KeySender, Self) {
         let (sender, mut receiver) = mpsc::channel(BUFFER);
@@ -38,12 +39,13 @@ impl Source {
         (KeySender(sender), Self::stream(name, keys))
     }
 
-    /// Keys from a stream; the source ends with it.
+    /// Returns a source of the keys of a stream; it ends with the stream.
     pub fn stream(name: &str, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
         Self { name: name.into(), keys: Box::new(|_| Box::pin(keys)), looks_up: false }
     }
 
-    /// The keys `which` names, once the controller's types are cached and then every `period`.
+    /// Returns a source that enqueues the keys `which` returns, after the cache sync and then every
+    /// `period`.
     pub fn interval(
         name: &str,
         period: Duration,
@@ -55,7 +57,7 @@ impl Source {
             let batches = stream::unfold((ticks, which, cx), |(mut ticks, which, cx)| async {
                 ticks.tick().await;
                 let keys = catch_unwind(AssertUnwindSafe(|| which(&cx))).unwrap_or_else(|_| {
-                    tracing::error!("the function of an interval panicked; it is asked again");
+                    tracing::error!("function of interval source panicked");
                     Vec::new()
                 });
                 Some((stream::iter(keys), (ticks, which, cx)))
@@ -85,8 +87,7 @@ impl std::fmt::Debug for Source {
 pub struct KeySender(mpsc::Sender<Key>);
 
 impl KeySender {
-    /// Has the controller look at `key`. Waits while very many are pending; false when the
-    /// controller is gone.
+    /// Enqueues `key`. Waits while the channel is full; returns false if the controller has stopped.
     pub async fn send(&self, key: Key) -> bool {
         self.0.send(key).await.is_ok()
     }

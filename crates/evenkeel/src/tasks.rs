@@ -1,4 +1,4 @@
-//! Tasks that end with their owner.
+//! A set of tasks that are aborted when it is dropped.
 
 use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
@@ -11,7 +11,7 @@ impl Tasks {
         Self(Mutex::new(Some(JoinSet::new())))
     }
 
-    /// Starts a task, unless all have been stopped.
+    /// Spawns a task, unless the set has been stopped.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -21,23 +21,23 @@ impl Tasks {
     ) -> Option<AbortHandle> {
         let mut tasks = self.0.lock();
         let tasks = tasks.as_mut()?;
-        // Nobody waits for those that have ended; without this their results would pile up.
+        // Removes finished tasks, whose results would accumulate otherwise.
         while let Some(ended) = tasks.try_join_next() {
             if let Err(error) = ended
                 && error.is_panic()
             {
-                tracing::error!(%error, "a task panicked");
+                tracing::error!(%error, "task panicked");
             }
         }
         Some(tasks.spawn(task))
     }
 
-    /// Whether no task will be started any more.
+    /// Returns whether the set has been stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.0.lock().is_none()
     }
 
-    /// Ends all tasks and waits until they have.
+    /// Aborts all tasks and waits for them.
     pub(crate) async fn stop(&self) {
         let tasks = self.0.lock().take();
         if let Some(mut tasks) = tasks {

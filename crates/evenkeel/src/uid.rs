@@ -1,11 +1,12 @@
-//! The identity of one object through its life.
+//! Uids of objects.
 
 use std::fmt;
 
-/// An object's uid. Names come back, uids do not: ownership and deletion go by them.
+/// The uid of an object. Names are reused, uids are not: owner references and delete preconditions
+/// use them.
 ///
-/// Kept as sixteen bytes when it is a UUID in its usual form, which every uid of a real API server
-/// is, so that the cache spends no allocation on it.
+/// Stored as 16 bytes if it is a UUID in canonical form, as those of the API server are, so that the
+/// cache needs no allocation for it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Form);
 
@@ -16,14 +17,14 @@ enum Form {
 }
 
 impl Uid {
-    /// The uid as the API server wrote it.
+    /// Parses a uid; any text is valid.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(uuid(text.as_bytes()).map_or_else(|| Form::Text(text.into()), Form::Uuid))
     }
 }
 
-/// Only the one spelling that [`fmt::Display`] gives back, so that nothing is changed on the way.
+/// Accepts only the form that [`fmt::Display`] writes, so that a round trip preserves the text.
 fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     if text.len() != 36 {
         return None;

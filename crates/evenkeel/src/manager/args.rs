@@ -1,8 +1,7 @@
 //! The command line of an operator: `--kubeconfig`, `--log-level`, `--help` and so on.
 //!
-//! One table lists the flags; parsing and `--help` follow it, so a new flag is a new row. The parser
-//! is our own because operators are built often and from scratch, and a few flags do not justify
-//! what a parser crate adds to that.
+//! One table defines the flags for the parser and `--help`. There is no parser crate because it
+//! would add more to cold builds than these few flags justify.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use crate::{chain, logging, manifest};
 
-/// What the command line asks for.
+/// The parsed flags.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Args {
     pub(super) kubeconfig: Option<PathBuf>,
@@ -21,12 +20,12 @@ pub(super) struct Args {
     pub(super) log_level: Option<String>,
 }
 
-/// What the program does after parsing.
+/// The result of parsing.
 #[derive(Debug, PartialEq, Eq)]
 enum Parsed {
-    /// Runs the operator.
+    /// Run the operator.
     Run(Args),
-    /// Prints this and exits.
+    /// Print this and exit.
     Print(Print),
 }
 
@@ -37,7 +36,7 @@ enum Print {
     Crds,
 }
 
-/// A command line that is not accepted.
+/// Why a command line is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum UsageError {
     #[error("unknown flag {0}")]
@@ -53,7 +52,7 @@ enum UsageError {
 }
 
 struct Flag {
-    /// With its dashes.
+    /// Including the dashes.
     name: &'static str,
     short: Option<&'static str>,
     action: Action,
@@ -61,7 +60,7 @@ struct Flag {
 }
 
 enum Action {
-    /// Takes a value; `name` stands for it in `--help`.
+    /// Takes a value, shown as `name` in `--help`.
     Set {
         name: &'static str,
         set: fn(&mut Args, OsString) -> Result<(), OsString>,
@@ -85,21 +84,21 @@ const FLAGS: &[Flag] = &[
                 Ok(())
             },
         },
-        help: "Kubeconfig of the cluster to connect to. Without it: the file that KUBECONFIG names, \
-               the service account of the pod, ~/.kube/config",
+        help: "Path to the kubeconfig [default: KUBECONFIG, the in-cluster service account, \
+               ~/.kube/config]",
     },
     Flag {
         name: "--context",
         short: None,
         action: Action::Set { name: "NAME", set: |args, value| text(value, &mut args.context) },
-        help: "Context of the kubeconfig, instead of its current one",
+        help: "Name of the kubeconfig context to use [default: the current context]",
     },
     Flag {
         name: "--log-level",
         short: None,
         action: Action::Set { name: "LEVEL", set: |args, value| text(value, &mut args.log_level) },
-        help: "error, warn, info, debug, trace or off, also per target as in \
-               info,my_operator=debug; RUST_LOG does the same [default: info]",
+        help: "error, warn, info, debug, trace or off, for all targets or per target as in \
+               info,my_operator=debug [env: RUST_LOG] [default: info]",
     },
     Flag {
         name: "--print-crds",
@@ -121,27 +120,27 @@ const FLAGS: &[Flag] = &[
     },
 ];
 
-/// What `--help`, `--version` and `--print-crds` print.
+/// The program, for `--help`, `--version` and `--print-crds`.
 pub(super) struct Program<'a> {
     pub(super) name: &'a str,
     pub(super) version: Option<&'a str>,
     pub(super) crds: &'a [CustomResourceDefinition],
 }
 
-/// How a process ends that does not run the operator.
+/// The exit of a process that does not run the operator.
 struct Exit {
     code: i32,
     text: String,
 }
 
 impl Program<'_> {
-    /// Parses the arguments after the program's own name and starts the log. Ends the process when
-    /// there is only something to print, or the arguments are not accepted.
+    /// Parses the arguments after the program name and initializes logging. Exits the process if
+    /// there is something to print, or if the arguments are invalid.
     pub(super) fn start(&self, arguments: impl IntoIterator<Item = OsString>) -> Args {
         match self.prepare(arguments) {
             Ok(args) => args,
             Err(Exit { code, text }) => {
-                // A reader that is gone has read enough.
+                // A closed pipe is not an error.
                 let _ = match code {
                     0 => std::io::stdout().write_all(text.as_bytes()),
                     _ => std::io::stderr().write_all(text.as_bytes()),
@@ -186,14 +185,14 @@ impl Program<'_> {
     }
 }
 
-/// The flags of a program; without CRDs there is nothing to print.
+/// Returns the flags of a program; `--print-crds` only if there are CRDs.
 fn flags(crds: bool) -> impl Iterator<Item = &'static Flag> {
     FLAGS.iter().filter(move |flag| crds || !matches!(flag.action, Action::Print(Print::Crds)))
 }
 
-/// Parses the arguments after the program's own name.
+/// Parses the arguments after the program name.
 ///
-/// Values follow their flag or an equals sign, and one dash does for two, as Go's flags have it.
+/// A value follows its flag or an equals sign, and one dash is the same as two, as in Go's `flag`.
 fn parse(arguments: impl IntoIterator<Item = OsString>, crds: bool) -> Result<Parsed, UsageError> {
     let mut args = Args::default();
     let mut print = None;
@@ -216,7 +215,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>, crds: bool) -> Result<Pa
             Action::Print(_) if given.is_some() => {
                 return Err(UsageError::UnwantedValue(flag.name));
             }
-            // The first one counts, and what follows is checked all the same.
+            // The first one is printed; the rest is still validated.
             Action::Print(what) => print = print.or(Some(*what)),
             Action::Set { set, .. } => {
                 let value = match given {
@@ -236,10 +235,10 @@ fn parse(arguments: impl IntoIterator<Item = OsString>, crds: bool) -> Result<Pa
     Ok(print.map_or(Parsed::Run(args), Parsed::Print))
 }
 
-/// How wide `--help` is.
+/// The width of `--help`.
 const WIDTH: usize = 80;
 
-/// What `--help` prints.
+/// Returns the text of `--help`.
 fn help(name: &str, crds: bool) -> String {
     let left = |flag: &Flag| {
         let short = flag.short.map(|short| format!("{short}, ")).unwrap_or("    ".to_owned());

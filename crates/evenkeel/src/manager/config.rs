@@ -1,4 +1,4 @@
-//! Which cluster: from what the program names, the environment, the pod, or the user's kubeconfig.
+//! Loads the cluster configuration: explicit kubeconfig, `KUBECONFIG`, in-cluster, `~/.kube/config`.
 
 use std::path::PathBuf;
 
@@ -7,38 +7,38 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use crate::connect::{self, Transport};
 use crate::error::chain;
 
-/// No cluster could be found.
+/// Why the cluster configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A kubeconfig cannot be used.
     #[error("cannot use the kubeconfig {from}")]
     Kubeconfig {
-        /// Where it was named.
+        /// Where the kubeconfig is configured.
         from: String,
-        /// What is wrong with it.
+        /// The cause.
         source: Box<kube::config::KubeconfigError>,
     },
-    /// The pod's own access cannot be used.
-    #[error("the access of the pod: {0}")]
+    /// The in-cluster configuration cannot be used.
+    #[error("cannot use the in-cluster configuration: {0}")]
     Pod(String),
-    /// Nothing names a cluster.
+    /// There is no cluster configuration.
     #[error(
-        "no cluster: --kubeconfig and KUBECONFIG are not set, this is not a pod ({pod}), and \
-         there is no usable ~/.kube/config ({home})"
+        "no cluster configuration: --kubeconfig and KUBECONFIG are not set, not running in a pod \
+         ({pod}), and no usable ~/.kube/config ({home})"
     )]
     Nowhere {
-        /// Why the pod's own access cannot be used.
+        /// Why the in-cluster configuration cannot be used.
         pod: String,
         /// Why the user's kubeconfig cannot be used.
         home: String,
     },
-    /// The cluster's access cannot be set up.
-    #[error("the cluster cannot be reached as configured: {0}")]
+    /// The client cannot be created from the configuration.
+    #[error("cannot create a client from the cluster configuration: {0}")]
     Client(Box<kube::Error>),
 }
 
-/// Where the configuration of a cluster is read from, at the start and again later.
+/// The source of the cluster configuration, which is read again later.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     from: From,
@@ -47,18 +47,18 @@ pub(crate) struct Access {
 
 #[derive(Clone, Debug)]
 enum From {
-    /// A kubeconfig of this name.
+    /// The kubeconfig at this path.
     File(PathBuf),
-    /// The kubeconfig that the variable `KUBECONFIG` names.
+    /// The kubeconfig of the variable `KUBECONFIG`.
     Environment,
-    /// The user's own kubeconfig.
+    /// `~/.kube/config`.
     Home,
-    /// The pod that the program runs in.
+    /// The in-cluster service account.
     Pod,
 }
 
 impl Access {
-    /// The kubeconfig at `path`, in this context or its current one.
+    /// Returns the kubeconfig at `path` with `context`, or its current context.
     pub(crate) fn file(path: PathBuf, context: Option<String>) -> Self {
         Self { from: From::File(path), context }
     }
@@ -93,8 +93,7 @@ impl Access {
     }
 }
 
-/// The way to the cluster that `kubeconfig` names, or else the environment; `context` is the one of
-/// the kubeconfig to use.
+/// Connects with `kubeconfig` and its `context`, or with the configuration of the environment.
 pub(super) async fn connect(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,

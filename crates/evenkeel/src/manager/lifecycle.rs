@@ -1,4 +1,4 @@
-//! Starting in order, noticing what ends, ending in order.
+//! Starts and stops runnables in order.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,15 +17,15 @@ use crate::controller::message;
 use crate::error::{BoxError, Result, chain};
 use crate::random::Random;
 
-/// How long cancelled tasks are waited for.
+/// How long to wait for cancelled tasks.
 const CANCELLED: Duration = Duration::from_millis(200);
 
-/// What is started, and later ended, together. The order is that of the start.
+/// Runnables that start and stop together. The variants are in start order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// Serves probes and metrics.
+    /// Probes and metrics.
     Http,
-    /// Serves admission and conversion, which listing may already need.
+    /// Admission and conversion webhooks, which the initial lists may need.
     Webhooks,
     /// Runnables and controllers that do not need leader election.
     EveryReplica,
@@ -44,7 +44,7 @@ impl Group {
 
 type Run = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
-/// Something that is to run.
+/// A runnable that has not started.
 pub(super) struct Pending {
     group: Group,
     name: String,
@@ -64,19 +64,19 @@ impl Pending {
     }
 }
 
-/// Where a manager is in its life.
+/// The lifecycle state of a manager.
 pub(super) struct Lifecycle {
     state: Mutex<State>,
-    /// Something was added.
+    /// Notified when a runnable is added.
     added: Notify,
     progress: watch::Sender<Progress>,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     New,
-    /// Everything that was added before the run has been started.
+    /// All runnables added before the run have started.
     Started,
     Ended,
 }
@@ -91,7 +91,7 @@ impl Default for Lifecycle {
 #[derive(Default)]
 struct State {
     phase: Phase,
-    /// What is to be started.
+    /// Runnables to start.
     waiting: Vec<Pending>,
 }
 
@@ -114,7 +114,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Waits until everything that was added before the run has been started; false if the run has
+    /// Waits until all runnables added before the run have started; returns false if the run has
     /// ended.
     pub(super) async fn started(&self) -> bool {
         let mut progress = self.progress.subscribe();
@@ -124,7 +124,7 @@ impl Lifecycle {
 
     /// Waits until the run has ended.
     pub(super) async fn ended(&self) {
-        // The sender is as old as this.
+        // The sender lives in `self`.
         let _ = self.progress.subscribe().wait_for(|now| *now == Progress::Ended).await;
     }
 
@@ -137,7 +137,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// What is to be started, in the order of the start.
+    /// Takes the pending runnables in start order.
     fn take(&self) -> Vec<Pending> {
         let mut waiting = std::mem::take(&mut self.state.lock().waiting);
         waiting.sort_by_key(|pending| pending.group);
@@ -152,33 +152,33 @@ impl Lifecycle {
     }
 }
 
-/// How a run ended, if not in order.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A manager runs once.
+    /// The manager has run before; it can run only once.
     #[error("the manager has been run before")]
     RunBefore,
-    /// Something that must run did not.
+    /// A runnable failed.
     #[error("{name} failed")]
     Failed {
-        /// What.
+        /// The runnable.
         name: String,
-        /// Why.
+        /// Its error.
         source: BoxError,
     },
-    /// Something did not end within the grace period and was cancelled.
-    #[error("cancelled, since they did not end within the grace period: {}", names.join(", "))]
+    /// Some runnables did not stop within the grace period and were cancelled.
+    #[error("cancelled after the grace period: {}", names.join(", "))]
     Late {
-        /// What.
+        /// The runnables.
         names: Vec<String>,
-        /// Why the manager was ending, if for an error.
+        /// The error that stopped the manager, if it was one.
         #[source]
         after: Option<Box<RunError>>,
     },
 }
 
-/// What runs.
+/// The running tasks.
 struct Tasks {
     set: JoinSet<Result<()>>,
     stops: [CancellationToken; Group::COUNT],
@@ -198,14 +198,14 @@ impl Tasks {
         self.running.insert(task.id(), (group, name));
     }
 
-    /// Waits until something ends; an error is the manager's. Without end if nothing runs.
+    /// Waits until a task ends and returns its error; pending forever if nothing runs.
     async fn ended(&mut self) -> Result<(), RunError> {
         let (id, result) = match self.set.join_next_with_id().await {
             Some(Ok((id, result))) => (id, result),
             Some(Err(error)) => {
                 let id = error.id();
                 let result = match error.try_into_panic() {
-                    Ok(panic) => Err(format!("it panicked: {}", message(&*panic)).into()),
+                    Ok(panic) => Err(format!("panicked: {}", message(&*panic)).into()),
                     Err(cancelled) => Err(cancelled.into()),
                 };
                 (id, result)
@@ -223,7 +223,7 @@ impl Tasks {
 
 pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     inner.lifecycle.begin()?;
-    // Whatever becomes of this future, nothing it began goes on.
+    // If this future is dropped, everything it started stops.
     let left = Left(inner);
     // Runnables record events until they end, so the event writer stops last.
     let ended = CancellationToken::new();
@@ -236,21 +236,21 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
         outcome
     };
     let (outcome, ()) = future::join(work, events).await;
-    // Handlers that block their thread are not waited for.
+    // Handlers that block their thread cannot be awaited.
     let _ = timeout(CANCELLED, inner.client.cache().stop()).await;
     drop(left);
     outcome
 }
 
 async fn work(inner: &Inner) -> Result<(), RunError> {
-    tracing::info!(manager = %inner.name, "starting");
+    tracing::info!(manager = %inner.name, "starting manager");
     let mut tasks = Tasks::new();
     let outcome = serve(inner, &mut tasks).await;
     inner.lifecycle.close();
     end(inner, &mut tasks, outcome).await
 }
 
-/// Starts everything in order and runs until it is time to stop or something fails.
+/// Starts the runnables in order and runs until the manager is stopped or one fails.
 async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
     if inner.stop.is_cancelled() {
         return Ok(());
@@ -263,7 +263,7 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
     loop {
         tokio::select! {
             biased;
-            // Who is told to stop before he began does not begin.
+            // A stop before the start starts nothing.
             () = inner.stop.cancelled() => return Ok(()),
             ended = tasks.ended() => ended?,
             cached = &mut cached => break cached?,
@@ -283,26 +283,28 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
     }
 }
 
-/// Starts the informers the manager keeps, and waits until each is synced or known to be in
-/// trouble: one that is forbidden keeps nobody else waiting.
+/// Starts the informers of the kept types, and waits until each has synced or failed to list: a
+/// forbidden type does not block the others.
 async fn cached(inner: &Inner) -> Result<(), RunError> {
     for informer in inner.keep()? {
         if let Err(error) = informer.synced().await {
-            tracing::error!(manager = %inner.name, "{}", chain(&error));
+            tracing::error!(manager = %inner.name, error = chain(&error), "cache failed to sync");
         }
     }
     Ok(())
 }
 
-/// Ends everything in order within the grace period, then cancels what is left.
+/// Stops the runnables in order within the grace period, then cancels the rest.
 async fn end(
     inner: &Inner,
     tasks: &mut Tasks,
     mut outcome: Result<(), RunError>,
 ) -> Result<(), RunError> {
     match &outcome {
-        Ok(()) => tracing::info!(manager = %inner.name, "stopping"),
-        Err(error) => tracing::error!(manager = %inner.name, "stopping: {}", chain(error)),
+        Ok(()) => tracing::info!(manager = %inner.name, "stopping manager"),
+        Err(error) => {
+            tracing::error!(manager = %inner.name, error = chain(error), "stopping manager after an error");
+        }
     }
     let deadline = inner.grace.map(|grace| Instant::now() + grace);
     for group in [Group::EveryReplica, Group::LeaderElection, Group::Webhooks, Group::Http] {
@@ -321,7 +323,7 @@ async fn end(
                 return Err(RunError::Late { names, after: outcome.err().map(Box::new) });
             };
             if let Err(error) = ended {
-                tracing::error!(manager = %inner.name, "while stopping: {}", chain(&error));
+                tracing::error!(manager = %inner.name, error = chain(&error), "error while stopping");
                 outcome = outcome.and(Err(error));
             }
         }
@@ -329,14 +331,14 @@ async fn end(
     outcome
 }
 
-/// Ends what is left when a run ends, however it ends.
+/// Cleans up when a run ends or is cancelled.
 struct Left<'a>(&'a Inner);
 
 impl Drop for Left<'_> {
     fn drop(&mut self) {
         self.0.lifecycle.close();
         self.0.release();
-        // Its first step tells all watches to end; only a run that is not cut short waits for them.
+        // The first poll stops all watches; only a run that is not cancelled waits for them.
         let _ = self.0.client.cache().stop().now_or_never();
     }
 }

@@ -1,26 +1,26 @@
-//! Whether everything that should run does.
+//! Readiness of a manager.
 
 use crate::cache::Cache;
 use crate::controller::{ControllerHandle, Phase};
 
-/// How ready an operator is, check by check.
+/// The readiness checks of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// Every check, controllers first.
     pub checks: Vec<Check>,
 }
 
-/// One thing that must be so.
+/// One readiness check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What is checked.
+    /// The name of the check.
     pub name: String,
-    /// What is wrong, if anything.
+    /// Why the check fails, if it does.
     pub problem: Option<String>,
 }
 
 impl Readiness {
-    /// Whether nothing is wrong.
+    /// Returns whether all checks pass.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.checks.iter().all(|check| check.problem.is_none())
@@ -43,7 +43,7 @@ pub(super) fn of(controllers: &[ControllerHandle], cache: &Cache) -> Readiness {
         problem: match health.trouble {
             _ if health.absent => None,
             Some(trouble) => Some(trouble.to_string()),
-            None => (!health.synced).then(|| "not listed yet".to_owned()),
+            None => (!health.synced).then(|| "not synced".to_owned()),
         },
     });
     Readiness { checks: controllers.chain(informers).collect() }

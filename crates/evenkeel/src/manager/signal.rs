@@ -1,32 +1,32 @@
-//! Signals: the first ends in order, the second at once, and so does the end of the grace period.
+//! Signals: the first shuts down gracefully, the second exits, as does the end of the grace period.
 //!
-//! They are waited for in a thread of their own. The threads of the program's runtime may all be
-//! blocked, by a reconciler that does not await, and then no task of theirs would ever notice.
+//! A dedicated thread waits for them: the threads of the program's runtime may all be blocked by a
+//! reconciler that does not await.
 
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// How much longer than the grace period an orderly end may take, for what comes after it.
+/// Time beyond the grace period for the rest of the shutdown.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// Calls `first` on the first SIGINT or SIGTERM. Ends the process on the second, or when the grace
-/// period is over. Returns as soon as signals are handled.
+/// Calls `first` on the first SIGINT or SIGTERM. Exits the process on the second signal, or after the
+/// grace period. Returns once the handlers are installed.
 pub(super) async fn watch(grace: Option<Duration>, first: impl FnOnce() + Send + 'static) {
     let (ready, is_ready) = oneshot::channel();
     let listen = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => runtime.block_on(listen(ready, grace, first)),
-            Err(error) => tracing::warn!(%error, "signals are not handled"),
+            Err(error) => tracing::warn!(%error, "failed to install signal handlers"),
         }
     };
-    // The thread lasts as long as the process: once signals are handled, the system no longer ends
-    // the process by itself.
+    // The thread runs as long as the process: with handlers installed, a signal no longer terminates
+    // the process by default.
     if let Err(error) = std::thread::Builder::new().name("signals".to_owned()).spawn(listen) {
-        tracing::warn!(%error, "signals are not handled");
+        tracing::warn!(%error, "failed to install signal handlers");
     }
-    // Without handlers the system's own take effect: the process ends at the first signal.
+    // Without handlers the default action applies: the first signal terminates the process.
     let _ = is_ready.await;
 }
 
@@ -34,13 +34,13 @@ async fn listen(ready: oneshot::Sender<()>, grace: Option<Duration>, first: impl
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => {
-            tracing::warn!(%error, "signals are not handled");
+            tracing::warn!(%error, "failed to install signal handlers");
             return;
         }
     };
     let _ = ready.send(());
     signals.next().await;
-    tracing::info!("stopping; a second signal ends at once");
+    tracing::info!("received signal, shutting down; a second signal exits immediately");
     first();
     let over = async {
         match grace {
@@ -51,7 +51,7 @@ async fn listen(ready: oneshot::Sender<()>, grace: Option<Duration>, first: impl
     tokio::select! {
         biased;
         () = signals.next() => {}
-        () = over => tracing::error!("the grace period is over and the process has not ended"),
+        () = over => tracing::error!("grace period exceeded, exiting"),
     }
     std::process::exit(1)
 }

@@ -236,7 +236,7 @@ async fn a_runnable_that_panics_ends_the_manager_with_its_words() {
         };
         manager.spawn_without_leader_election("shaky", run).unwrap();
         let error = chain(&start(&manager).ended().await.unwrap_err());
-        assert!(error.starts_with("shaky failed: it panicked: "), "{error}");
+        assert!(error.starts_with("shaky failed: panicked: "), "{error}");
         assert!(error.contains(if late { "later" } else { "at once" }), "{error}");
     }
 }
