@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 pub use alarm::Alarm;
-pub(crate) use alarm::Alarms;
+pub(crate) use alarm::AlarmDetector;
 pub use diff::FieldChange;
 pub(crate) use operation::OperationLog;
 pub use operation::{ReadOperation, ReadRecord, WriteRecord, WriteResult};

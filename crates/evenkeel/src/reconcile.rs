@@ -126,7 +126,7 @@ impl Action {
     /// Look again after this long, or earlier if something changes.
     ///
     /// Zero means at once, which [`Action::done`] does not. A key that goes on like that is slowed
-    /// down to ten reconciles a second, and is an [alarm](crate::journal::Alarm::Hot).
+    /// down to ten reconciles a second, and is an [alarm](crate::journal::Alarm::Throttled).
     pub const fn requeue_after(delay: Duration) -> Self {
         Self { next: Next::After(delay), priority: None }
     }

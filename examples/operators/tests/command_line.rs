@@ -72,7 +72,10 @@ fn main_prints_errors_with_their_causes() {
     assert!(!error.contains('{') && !error.contains("Kubeconfig {"), "{error}");
     assert_eq!(error.matches("No such file or directory").count(), 1, "{error}");
     let nowhere = text(&run(&[]).stderr);
-    assert!(nowhere.starts_with("Error: no cluster configuration: --kubeconfig and KUBECONFIG"), "{nowhere}");
+    assert!(
+        nowhere.starts_with("Error: no cluster configuration: --kubeconfig and KUBECONFIG"),
+        "{nowhere}"
+    );
 }
 
 /// A child process, killed on drop.

@@ -184,7 +184,7 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
     /// none if [`Duration::MAX`].
     ///
     /// A reconcile occupies a worker. One that runs longer than a minute raises an
-    /// [alarm](crate::journal::Alarm::Hang). Cancellation takes effect at an `.await`: blocking calls
+    /// [alarm](crate::journal::Alarm::LongRunning). Cancellation takes effect at an `.await`: blocking calls
     /// belong in `tokio::task::spawn_blocking`.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;

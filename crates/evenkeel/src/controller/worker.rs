@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::error::chain;
 use crate::events::EventRecorder;
 use crate::finalizer::Cleaned;
-use crate::journal::{Alarm, Alarms, Journal, OperationLog, Outcome, Record};
+use crate::journal::{Alarm, AlarmDetector, Journal, OperationLog, Outcome, Record};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::manager::OnReconcile;
@@ -39,7 +39,7 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) timeout: Duration,
     pub(super) workers: usize,
     pub(super) journal: Journal,
-    pub(super) alarms: Mutex<Alarms>,
+    pub(super) alarms: Mutex<AlarmDetector>,
     pub(super) pace: Mutex<Pace>,
     /// Timers of throttled keys.
     pub(super) resting: Tasks,
@@ -75,7 +75,7 @@ impl<R: Reconciler> Shared<R> {
         let operations = OperationLog::default();
         let active = self.counters.begin();
         let ended = self.reconcile(&item, &causes, &operations).instrument(span.clone()).await;
-        let took = begun.elapsed();
+        let duration = begun.elapsed();
         drop(active);
 
         let _entered = span.enter();
@@ -90,11 +90,11 @@ impl<R: Reconciler> Shared<R> {
             priority: item.priority,
             failures: item.failures,
             started,
-            queued: item.queued_for,
-            took,
+            queue_duration: item.queued_for,
+            duration,
             reads: collected.reads,
             writes: collected.writes,
-            more: collected.more,
+            omitted: collected.omitted,
             outcome,
         });
         log(&record);
@@ -115,7 +115,7 @@ impl<R: Reconciler> Shared<R> {
     fn rest(&self, item: Item<Key, Causes>, record: &Record, rest: &Rest) {
         if rest.begins {
             let (causes, outcome) = (record.causes.to_string(), record.outcome.to_string());
-            self.raise(Alarm::Hot { key: item.key.clone(), causes, outcome });
+            self.raise(Alarm::Throttled { key: item.key.clone(), causes, outcome });
         }
         let over = tokio::time::sleep(rest.delay);
         self.resting.spawn(async move {
@@ -172,7 +172,7 @@ impl<R: Reconciler> Shared<R> {
         }
         let left = self.timeout.checked_sub(LONG).filter(|left| !left.is_zero())?;
         let (key, workers, timeout) = (key.clone(), self.workers, self.timeout);
-        self.raise(Alarm::Hang { key, running: LONG, workers, timeout });
+        self.raise(Alarm::LongRunning { key, running: LONG, workers, timeout });
         tokio::time::timeout(left, run).await.ok()
     }
 
@@ -253,7 +253,7 @@ fn log(record: &Record) {
         ($level:ident, $message:literal) => {
             tracing::$level!(
                 outcome = %record.outcome.summary(),
-                duration = ?record.took,
+                duration = ?record.duration,
                 causes = %format_args!("{:#.2}", record.causes),
                 writes = record.summary().map(tracing::field::display),
                 error = record.outcome.error().map(tracing::field::display),

@@ -1,9 +1,8 @@
-//! Keys that keep themselves busy, reconciles that hang, fields that two writers keep flipping.
+//! Alarms: reconcile loops, throttled keys, long-running reconciles, contested fields.
 //!
-//! All are silent in most frameworks and cost a cluster dearly. A key *spins* when each of its
-//! reconciles writes something that triggers the next. A field is *fought over* when a controller
-//! sets it again and again because somebody else sets it back. Either is told once, naming the
-//! field, and may be told again only after it has been quiet.
+//! A *reconcile loop* is a key each of whose reconciles writes an object and so triggers the next. A
+//! *contested field* is one that a controller sets repeatedly because another writer sets it back.
+//! Each alarm is raised once, and again only after a quiet period.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,118 +16,121 @@ use crate::key::Key;
 use crate::kind::Kind;
 use crate::queue::CauseKind;
 
-/// Reconciles in a row that change something before it is called a spin. A rollout of a few steps
-/// stays well below.
-const SPINS: u32 = 10;
+/// The number of consecutive reconciles with changes that make a reconcile loop. A rollout of a few
+/// steps stays well below.
+const LOOP_RECONCILES: u32 = 10;
 
-/// Times one field is set again before it is called a fight.
-const FLIPS: u32 = 5;
+/// The number of times the same value of a field is set again that make it contested.
+const CONTESTED_WRITES: u32 = 5;
 
-/// What is older says nothing about now.
-const MEMORY: Duration = Duration::from_secs(600);
+/// How long state is kept.
+const RETENTION: Duration = Duration::from_secs(600);
 
-/// A run of writes must be this dense to be a spin: a write now and then is work.
-const DENSE: Duration = Duration::from_secs(5);
+/// The maximum interval between reconciles of a loop: occasional writes are normal.
+const LOOP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Watches the records of one controller.
+/// Detects alarms in the records of one controller.
 #[derive(Default)]
-pub(crate) struct Alarms {
-    busy: HashMap<Key, Busy>,
-    fields: HashMap<(Kind, Key), HashMap<String, Flips>>,
+pub(crate) struct AlarmDetector {
+    streaks: HashMap<Key, Streak>,
+    fields: HashMap<(Kind, Key), HashMap<String, FieldWrites>>,
     swept: Option<Instant>,
 }
 
-struct Busy {
-    streak: u32,
+/// Consecutive reconciles of a key that changed an object.
+struct Streak {
+    reconciles: u32,
     last: Instant,
-    /// What the last change was, to be named.
-    told: bool,
+    raised: bool,
 }
 
-struct Flips {
-    /// The value it was set to; setting another is work, setting the same again is a fight.
+/// Writes of the same value to one field.
+struct FieldWrites {
+    /// A digest of the value.
     value: u64,
     count: u32,
     last: Instant,
-    told: bool,
+    raised: bool,
 }
 
-/// Something an operator's author should know.
+/// A condition that the author of the operator should fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// A key keeps itself busy.
-    Spin {
+    /// Each reconcile of a key triggers the next by its writes.
+    ReconcileLoop {
         /// The key.
         key: Key,
-        /// How many reconciles in a row changed something.
-        streak: u32,
+        /// The number of consecutive reconciles that changed an object.
+        reconciles: u32,
         /// The last write.
         write: String,
-        /// What it changed.
+        /// The fields it changed.
         fields: Vec<String>,
     },
-    /// A key is reconciled again and again without rest, and is slowed down.
-    Hot {
+    /// A key is reconciled in a hot loop and is throttled.
+    Throttled {
         /// The key.
         key: Key,
-        /// Why the last reconcile ran.
+        /// The causes of the last reconcile.
         causes: String,
-        /// How it ended.
+        /// Its outcome.
         outcome: String,
     },
-    /// A reconcile has been running for long, and keeps a worker.
-    Hang {
+    /// A reconcile has been running for a long time and occupies a worker.
+    LongRunning {
         /// The key.
         key: Key,
-        /// For how long.
+        /// How long it has been running.
         running: Duration,
-        /// How many workers the controller has.
+        /// The number of workers of the controller.
         workers: usize,
-        /// After how long it is cancelled.
+        /// The timeout after which it is cancelled.
         timeout: Duration,
     },
-    /// Two writers keep setting one field.
-    Fight {
+    /// Two writers set one field to different values repeatedly.
+    ContestedField {
         /// The object, as kind and key.
         object: String,
         /// The field.
         field: String,
-        /// How often this controller set it to the same value.
+        /// How often this controller has set it to the same value.
         count: u32,
-        /// Who else wrote to the object last.
-        other: Option<String>,
+        /// The last other field manager of the object.
+        other_manager: Option<String>,
     },
 }
 
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Spin { key, streak, write, fields } => {
-                write!(f, "{key} is spinning: each of {streak} reconciles in a row set off the ")?;
-                write!(f, "next; the last did {write}")?;
+            Self::ReconcileLoop { key, reconciles, write, fields } => {
+                write!(f, "reconcile loop: {reconciles} consecutive reconciles of {key} each ")?;
+                write!(f, "triggered the next; last write: {write}")?;
                 if !fields.is_empty() {
-                    write!(f, " and changed {}", fields.join(", "))?;
+                    write!(f, ", changed {}", fields.join(", "))?;
                 }
                 Ok(())
             }
-            Self::Hot { key, causes, outcome } => {
-                write!(f, "{key} runs hot: hundreds of reconciles in quick succession, the last ")?;
-                write!(f, "because of {causes}; outcome: {outcome}. It is slowed down to ten a ")?;
-                f.write_str("second")
+            Self::Throttled { key, causes, outcome } => {
+                write!(f, "{key} is reconciled in a hot loop and throttled to 10 reconciles per ")?;
+                write!(f, "second; last causes: {causes}; last outcome: {outcome}")
             }
-            Self::Hang { key, running, workers, timeout } => {
+            Self::LongRunning { key, running, workers, timeout } => {
                 write!(
                     f,
-                    "the reconcile of {key} has been running for {running:?} and keeps one "
+                    "the reconcile of {key} has been running for {running:?} and occupies one "
                 )?;
                 write!(f, "of {workers} worker(s); it is cancelled after {timeout:?}")
             }
-            Self::Fight { object, field, count, other } => {
-                write!(f, "{field} of {object} is fought over: it was set to the same value ")?;
-                write!(f, "{count} times, so somebody sets it back")?;
-                match other {
-                    Some(other) => write!(f, "; {other} wrote to the object last"),
+            Self::ContestedField { object, field, count, other_manager } => {
+                write!(
+                    f,
+                    "{field} of {object} is contested: it was set to the same value {count} "
+                )?;
+                write!(f, "times because another writer changes it back")?;
+                match other_manager {
+                    Some(other) => write!(f, "; last other field manager: {other}"),
                     None => Ok(()),
                 }
             }
@@ -136,22 +138,22 @@ impl fmt::Display for Alarm {
     }
 }
 
-impl Alarms {
-    /// Takes a record in; gives what it shows.
+impl AlarmDetector {
+    /// Observes a record; returns the alarms it raises.
     pub(crate) fn observe(&mut self, record: &Record, now: Instant) -> Vec<Alarm> {
         self.sweep(now);
         let mut alarms = Vec::new();
-        self.spin(record, now, &mut alarms);
-        self.fight(record, now, &mut alarms);
+        self.detect_loop(record, now, &mut alarms);
+        self.detect_contested_fields(record, now, &mut alarms);
         alarms
     }
 
-    fn spin(&mut self, record: &Record, now: Instant, alarms: &mut Vec<Alarm>) {
+    fn detect_loop(&mut self, record: &Record, now: Instant, alarms: &mut Vec<Alarm>) {
         let Some(change) = record.changes().last() else {
-            self.busy.remove(&record.key);
+            self.streaks.remove(&record.key);
             return;
         };
-        // Only a reconcile that a change of an object set off can be set off by its own write.
+        // Only a reconcile caused by the change of an object can be caused by its own write.
         let kinds = record.causes.kinds();
         if ![CauseKind::Created, CauseKind::Updated, CauseKind::Deleted]
             .into_iter()
@@ -159,15 +161,15 @@ impl Alarms {
         {
             return;
         }
-        let fresh = || Busy { streak: 0, last: now, told: false };
-        let busy = self.busy.entry(record.key.clone()).or_insert_with(fresh);
-        if now.duration_since(busy.last) > DENSE {
-            *busy = fresh();
+        let fresh = || Streak { reconciles: 0, last: now, raised: false };
+        let streak = self.streaks.entry(record.key.clone()).or_insert_with(fresh);
+        if now.duration_since(streak.last) > LOOP_INTERVAL {
+            *streak = fresh();
         }
-        busy.streak += 1;
-        busy.last = now;
-        if busy.streak >= SPINS && !busy.told {
-            busy.told = true;
+        streak.reconciles += 1;
+        streak.last = now;
+        if streak.reconciles >= LOOP_RECONCILES && !streak.raised {
+            streak.raised = true;
             let fields = match &change.result {
                 WriteResult::Changed { fields, .. } => {
                     fields.iter().map(ToString::to_string).collect()
@@ -175,13 +177,14 @@ impl Alarms {
                 _ => Vec::new(),
             };
             let (key, write) = (record.key.clone(), change.request_info.to_string());
-            alarms.push(Alarm::Spin { key, streak: busy.streak, write, fields });
+            let reconciles = streak.reconciles;
+            alarms.push(Alarm::ReconcileLoop { key, reconciles, write, fields });
         }
     }
 
-    fn fight(&mut self, record: &Record, now: Instant, alarms: &mut Vec<Alarm>) {
+    fn detect_contested_fields(&mut self, record: &Record, now: Instant, alarms: &mut Vec<Alarm>) {
         for write in &record.writes {
-            let (WriteResult::Changed { fields, other, .. }, Some((kind, key))) =
+            let (WriteResult::Changed { fields, other_manager, .. }, Some((kind, key))) =
                 (&write.result, write.object())
             else {
                 continue;
@@ -192,35 +195,36 @@ impl Alarms {
             }
             let known = self.fields.entry((kind.clone(), key.clone())).or_default();
             for field in fields {
-                let fresh = || Flips { value: field.value, count: 0, last: now, told: false };
-                let flips = known.entry(field.path.clone()).or_insert_with(fresh);
-                if flips.value != field.value {
-                    *flips = fresh();
+                let fresh =
+                    || FieldWrites { value: field.value, count: 0, last: now, raised: false };
+                let writes = known.entry(field.path.clone()).or_insert_with(fresh);
+                if writes.value != field.value {
+                    *writes = fresh();
                 }
-                flips.count += 1;
-                flips.last = now;
-                if flips.count >= FLIPS && !flips.told {
-                    flips.told = true;
-                    alarms.push(Alarm::Fight {
+                writes.count += 1;
+                writes.last = now;
+                if writes.count >= CONTESTED_WRITES && !writes.raised {
+                    writes.raised = true;
+                    alarms.push(Alarm::ContestedField {
                         object: format!("{kind} {key}"),
                         field: field.path.clone(),
-                        count: flips.count,
-                        other: other.clone(),
+                        count: writes.count,
+                        other_manager: other_manager.clone(),
                     });
                 }
             }
         }
     }
 
-    /// Forgets what has been quiet, now and then, so that memory follows what is busy.
+    /// Removes idle entries at intervals, so that memory is bounded by the active objects.
     fn sweep(&mut self, now: Instant) {
-        if self.swept.is_some_and(|last| now.duration_since(last) < MEMORY / 10) {
+        if self.swept.is_some_and(|last| now.duration_since(last) < RETENTION / 10) {
             return;
         }
         self.swept = Some(now);
-        self.busy.retain(|_, busy| now.duration_since(busy.last) < MEMORY);
+        self.streaks.retain(|_, streak| now.duration_since(streak.last) < RETENTION);
         self.fields.retain(|_, fields| {
-            fields.retain(|_, flips| now.duration_since(flips.last) < MEMORY);
+            fields.retain(|_, writes| now.duration_since(writes.last) < RETENTION);
             !fields.is_empty()
         });
     }

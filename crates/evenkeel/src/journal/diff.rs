@@ -174,7 +174,7 @@ fn compare_fields(
 }
 
 /// The field manager with the latest entry but one: who else touches the object.
-pub(crate) fn last_other_writer(object: &[u8]) -> Option<String> {
+pub(crate) fn last_other_manager(object: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Object {
         metadata: Meta,

@@ -25,7 +25,7 @@ pub(crate) struct Collected {
     pub(crate) reads: Vec<ReadRecord>,
     pub(crate) writes: Vec<WriteRecord>,
     /// Reads and writes beyond those kept.
-    pub(crate) more: usize,
+    pub(crate) omitted: usize,
 }
 
 impl OperationLog {
@@ -34,7 +34,7 @@ impl OperationLog {
         if collected.reads.len() < KEPT {
             collected.reads.push(read);
         } else {
-            collected.more += 1;
+            collected.omitted += 1;
         }
     }
 
@@ -43,7 +43,7 @@ impl OperationLog {
         if collected.writes.len() < KEPT {
             collected.writes.push(write);
         } else {
-            collected.more += 1;
+            collected.omitted += 1;
         }
     }
 
@@ -118,8 +118,8 @@ pub enum WriteResult {
         /// nothing. What other clients changed meanwhile is not among them, nor is what an apply
         /// gave up by no longer declaring it.
         fields: Vec<FieldChange>,
-        /// Who else wrote to the object last.
-        other: Option<String>,
+        /// The last other field manager of the object.
+        other_manager: Option<String>,
     },
     /// The server stored nothing, or nothing had to be sent.
     Unchanged,
@@ -148,8 +148,8 @@ impl WriteRecord {
         let fields = fields.unwrap_or_default();
         // Only asked for when a field is fought over, which a status never is.
         let contested = fields.iter().any(|field| !field.is_status());
-        let other = contested.then(|| diff::last_other_writer(answer)).flatten();
-        Self { request_info, result: WriteResult::Changed { version, fields, other } }
+        let other_manager = contested.then(|| diff::last_other_manager(answer)).flatten();
+        Self { request_info, result: WriteResult::Changed { version, fields, other_manager } }
     }
 
     /// Nothing was stored, or nothing had to be sent.

@@ -30,15 +30,15 @@ pub struct Record {
     /// When it began.
     pub started: Timestamp,
     /// How long the key had been ready in the queue.
-    pub queued: Duration,
+    pub queue_duration: Duration,
     /// How long it took.
-    pub took: Duration,
+    pub duration: Duration,
     /// What it read, as far as kept.
     pub reads: Vec<ReadRecord>,
     /// What it wrote, as far as kept.
     pub writes: Vec<WriteRecord>,
     /// Reads and writes beyond those kept.
-    pub more: usize,
+    pub omitted: usize,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -83,7 +83,14 @@ impl Record {
 /// counted.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({:.1?}): {:#.1}", self.kind.kind(), self.key, self.took, self.causes)?;
+        write!(
+            f,
+            "{} {} ({:.1?}): {:#.1}",
+            self.kind.kind(),
+            self.key,
+            self.duration,
+            self.causes
+        )?;
         if let Some(writes) = self.summary() {
             write!(f, "; {writes}")?;
         }
@@ -164,11 +171,11 @@ mod tests {
             priority: 0,
             failures: 0,
             started: Timestamp::UNIX_EPOCH,
-            queued: Duration::ZERO,
-            took: Duration::from_micros(1200),
+            queue_duration: Duration::ZERO,
+            duration: Duration::from_micros(1200),
             reads: Vec::new(),
             writes,
-            more: 0,
+            omitted: 0,
             outcome,
         }
     }
@@ -177,7 +184,8 @@ mod tests {
     fn a_line_stays_short_and_counts_what_it_leaves_out() {
         let field = |path: &str| FieldChange { path: path.to_owned(), value: 0 };
         let fields = ["spec.replicas", "spec.template.image", "spec.x", "spec.y"].map(field);
-        let changed = WriteResult::Changed { version: None, fields: fields.into(), other: None };
+        let changed =
+            WriteResult::Changed { version: None, fields: fields.into(), other_manager: None };
         let writes = vec![
             write(Kind::of::<Service>(), WriteResult::Unchanged),
             write(Kind::of::<Deployment>(), changed),
@@ -194,7 +202,8 @@ mod tests {
         let change = Change { generation: Some((3, 4)), ..Change::default() };
         record.causes = Cause::Updated(Origin::own(Kind::of::<ConfigMap>()), change).into();
         assert!(record.to_string().chars().count() <= 120, "{record}");
-        let changed = WriteResult::Changed { version: None, fields: Vec::new(), other: None };
+        let changed =
+            WriteResult::Changed { version: None, fields: Vec::new(), other_manager: None };
         record.writes = vec![write(Kind::of::<Service>(), changed); 5];
         let line = record.to_string();
         assert!(

@@ -132,7 +132,7 @@ async fn a_key_that_keeps_itself_busy_is_named_once_with_the_field() {
     let alarms = controller.journal().alarms();
     let [alarm] = &alarms[..] else { panic!("{alarms:?}") };
     let text = alarm.to_string();
-    assert!(text.starts_with("default/a is spinning"), "{text}");
+    assert!(text.starts_with("reconcile loop: 10 consecutive reconciles of default/a "), "{text}");
     assert!(text.ends_with("changed data.count"), "{text}");
     stop(&manager, running).await;
 }
@@ -172,8 +172,8 @@ async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
     let alarms = controller.journal().alarms();
     let [alarm] = &alarms[..] else { panic!("{alarms:?}") };
     let text = alarm.to_string();
-    assert!(text.starts_with("data.mode of ConfigMap default/fought is fought over"), "{text}");
-    assert!(text.ends_with("rival wrote to the object last"), "{text}");
+    assert!(text.starts_with("data.mode of ConfigMap default/fought is contested"), "{text}");
+    assert!(text.ends_with("last other field manager: rival"), "{text}");
     stop(&manager, running).await;
 }
 

@@ -27,7 +27,7 @@ async fn minute_of(reconciler: impl Reconciler<Object = ConfigMap>) -> (u64, Vec
 }
 
 fn hot(alarms: &[Alarm]) -> Vec<String> {
-    let hot = alarms.iter().filter(|alarm| matches!(alarm, Alarm::Hot { .. }));
+    let hot = alarms.iter().filter(|alarm| matches!(alarm, Alarm::Throttled { .. }));
     hot.map(ToString::to_string).collect()
 }
 
@@ -40,7 +40,7 @@ async fn a_requeue_without_delay_is_slowed_and_named() {
     assert!((700..2_000).contains(&runs), "{runs}");
     let hot = hot(&alarms);
     assert_eq!(hot.len(), 1, "{alarms:?}");
-    assert!(hot[0].starts_with("default/hot runs hot: "), "{}", hot[0]);
+    assert!(hot[0].starts_with("default/hot is reconciled in a hot loop"), "{}", hot[0]);
     assert!(hot[0].contains("requeued after 0ns"), "{}", hot[0]);
 }
 
@@ -69,7 +69,7 @@ async fn a_reconcile_that_sets_off_the_next_is_slowed_and_named() {
     .await;
     assert!((700..2_000).contains(&runs), "{runs}");
     assert_eq!(hot(&alarms).len(), 1, "{alarms:?}");
-    assert!(alarms.iter().any(|alarm| matches!(alarm, Alarm::Spin { .. })), "{alarms:?}");
+    assert!(alarms.iter().any(|alarm| matches!(alarm, Alarm::ReconcileLoop { .. })), "{alarms:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,8 +114,8 @@ async fn a_hanging_reconcile_is_named_after_a_minute_and_cancelled_after_ten() {
     assert_eq!(begun.elapsed().as_secs(), 60);
     assert_eq!(
         controller.journal().alarms()[0].to_string(),
-        "the reconcile of default/a has been running for 60s and keeps one of 1 worker(s); it is \
-         cancelled after 600s"
+        "the reconcile of default/a has been running for 60s and occupies one of 1 worker(s); it \
+         is cancelled after 600s"
     );
     // The one worker has no time for anything else until then.
     controller.enqueue(key("b"), "a test");
