@@ -27,7 +27,7 @@ use crate::journal::Journal;
 use crate::key::Key;
 use crate::queue::{Cause, Queue};
 use counts::ReconcileCounters;
-pub(crate) use run::tried_on;
+pub(crate) use run::wait_retrying;
 use watches::Watches;
 pub(crate) use worker::message;
 
@@ -50,7 +50,7 @@ pub enum Phase {
     /// The controller waits for these watches and caches to sync.
     Syncing(Vec<String>),
     /// The caches have not synced within the timeout, for this reason. The watches are retried.
-    Stuck(String),
+    SyncTimedOut(String),
     /// The workers run.
     Running,
     /// The controller has stopped.

@@ -41,7 +41,7 @@ use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeO
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::connect::Transport;
-use crate::controller::{ControllerBuilder, ControllerHandle, WatchError, tried_on};
+use crate::controller::{ControllerBuilder, ControllerHandle, WatchError, wait_retrying};
 use crate::error::Result;
 use crate::events::{self, EventRecorder, EventSender, EventWriter};
 use crate::journal::Record;
@@ -76,7 +76,7 @@ struct Inner {
     client: Client,
     clock: Clock,
     random: Mutex<Random>,
-    grace: Option<Duration>,
+    grace_period: Option<Duration>,
     on_reconcile: Option<OnReconcile>,
     lifecycle: Lifecycle,
     controllers: Mutex<Vec<ControllerHandle>>,
@@ -134,7 +134,7 @@ pub struct ManagerBuilder {
     cache: CacheOptions,
     clock: Clock,
     seed: Option<u64>,
-    grace: Option<Duration>,
+    grace_period: Option<Duration>,
     on_reconcile: Option<OnReconcile>,
 }
 
@@ -199,7 +199,7 @@ impl Manager {
             cache: CacheOptions::default(),
             clock: Clock::system(),
             seed: None,
-            grace: Some(Duration::from_secs(30)),
+            grace_period: Some(Duration::from_secs(30)),
             on_reconcile: None,
         }
     }
@@ -360,7 +360,7 @@ impl Manager {
             }
             let informers = self.0.kept.lock().informers.clone().unwrap_or_default();
             for informer in &informers {
-                tried_on(|| informer.synced()).await;
+                wait_retrying(|| informer.synced()).await;
             }
             for controller in self.controllers() {
                 if !controller.synced().await {
@@ -388,10 +388,11 @@ impl Manager {
     /// the program takes longer after this has returned.
     ///
     /// # Errors
-    /// The error of a runnable, or [`RunError::Late`] if some did not stop within the grace period.
+    /// The error of a runnable, or [`RunError::ShutdownTimedOut`] if some did not stop within the
+    /// grace period.
     pub async fn run(self) -> Result<(), RunError> {
         let stop = self.0.stop.clone();
-        signal::watch(self.0.grace, move || stop.cancel()).await;
+        signal::watch(self.0.grace_period, move || stop.cancel()).await;
         lifecycle::run(&self.0).await
     }
 
@@ -440,8 +441,8 @@ impl ManagerBuilder {
     }
 
     /// Sets the grace period of the shutdown; 30 seconds unless set, unlimited if `None`.
-    pub fn grace(mut self, grace: Option<Duration>) -> Self {
-        self.grace = grace;
+    pub fn graceful_shutdown_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.grace_period = timeout;
         self
     }
 
@@ -536,7 +537,7 @@ impl ManagerBuilder {
             name: self.name.into(),
             clock: self.clock,
             random: Mutex::new(random),
-            grace: self.grace,
+            grace_period: self.grace_period,
             on_reconcile: self.on_reconcile,
             lifecycle: Lifecycle::default(),
             controllers: Mutex::default(),

@@ -41,7 +41,7 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// | set how the reconciled type is cached | [`cached`](Self::cached) |
 /// | ignore some events | [`filter_object`](Self::filter_object), [`filter`](Self::filter) |
 /// | reconcile in parallel | [`workers`](Self::workers) |
-/// | limit a reconcile | [`timeout`](Self::timeout) |
+/// | limit a reconcile | [`reconcile_timeout`](Self::reconcile_timeout) |
 #[must_use = "a controller runs once it is registered"]
 pub struct ControllerBuilder<'m, R: Reconciler> {
     manager: &'m Manager,
@@ -55,7 +55,7 @@ pub struct ControllerBuilder<'m, R: Reconciler> {
     needs_leader_election: bool,
     workers: usize,
     timeout: Duration,
-    sync_timeout: Duration,
+    cache_sync_timeout: Duration,
     queue: QueueOptions,
 }
 
@@ -73,7 +73,7 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
             needs_leader_election: true,
             workers: 1,
             timeout: TIMEOUT,
-            sync_timeout: SYNC_TIMEOUT,
+            cache_sync_timeout: SYNC_TIMEOUT,
             queue: QueueOptions::default(),
         }
     }
@@ -186,15 +186,15 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
     /// A reconcile occupies a worker. One that runs longer than a minute raises an
     /// [alarm](crate::journal::Alarm::LongRunning). Cancellation takes effect at an `.await`: blocking calls
     /// belong in `tokio::task::spawn_blocking`.
-    pub fn timeout(mut self, limit: Duration) -> Self {
+    pub fn reconcile_timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
         self
     }
 
     /// Sets the timeout of the initial cache sync, after which an error is logged; two minutes unless
     /// set.
-    pub fn sync_timeout(mut self, limit: Duration) -> Self {
-        self.sync_timeout = limit;
+    pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
+        self.cache_sync_timeout = limit;
         self
     }
 
@@ -275,7 +275,7 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
             reads: read,
             sources,
             workers: self.workers,
-            sync_timeout: self.sync_timeout,
+            cache_sync_timeout: self.cache_sync_timeout,
             state,
         };
         manager.add_controller(handle.clone(), self.needs_leader_election, move |stop| {

@@ -30,14 +30,15 @@ pub(crate) struct Controller<R: Reconciler> {
     pub(super) reads: Vec<Kind>,
     pub(super) sources: Vec<Source>,
     pub(super) workers: usize,
-    pub(super) sync_timeout: Duration,
+    pub(super) cache_sync_timeout: Duration,
     pub(super) state: State,
 }
 
 impl<R: Reconciler> Controller<R> {
     /// Runs until `stop`, then waits for running reconciles. Dropping the future cancels them.
     pub(crate) async fn run(self, stop: CancellationToken) -> Result<()> {
-        let Self { shared, watches, watched, reads, sources, workers, sync_timeout, state } = self;
+        let Self { shared, watches, watched, reads, sources, workers, cache_sync_timeout, state } =
+            self;
         let ended = Ended { state: state.clone(), shared: shared.clone() };
         let mut guards = Vec::with_capacity(watched.len());
         for watch in watched {
@@ -52,7 +53,7 @@ impl<R: Reconciler> Controller<R> {
         for source in early {
             tasks.spawn(feed(source, watches.cache.clone(), shared.clone()));
         }
-        let synced = synced(&shared.name, &guards, &informers, sync_timeout, &state);
+        let synced = synced(&shared.name, &guards, &informers, cache_sync_timeout, &state);
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
@@ -132,14 +133,14 @@ async fn synced(
         waits.push(Wait {
             what: format!("watch of {}", guard.informer.kind()),
             informer: &guard.informer,
-            done: Box::pin(tried_on(|| guard.subscription.synced())),
+            done: Box::pin(wait_retrying(|| guard.subscription.synced())),
         });
     }
     for informer in informers {
         waits.push(Wait {
             what: format!("cache of {}", informer.kind()),
             informer,
-            done: Box::pin(tried_on(|| informer.synced())),
+            done: Box::pin(wait_retrying(|| informer.synced())),
         });
     }
     let left = |waits: &[Wait<'_>]| waits.iter().map(|wait| wait.what.clone()).collect();
@@ -155,13 +156,13 @@ async fn synced(
         let stuck: Vec<String> = waits.iter().map(Wait::tell).collect();
         let error = format!("not synced after {timeout:?}: {}", stuck.join("; "));
         tracing::error!(controller = name, error, "caches have not synced");
-        state.set(Phase::Stuck(error));
+        state.set(Phase::SyncTimedOut(error));
         deadline += timeout;
     }
 }
 
 /// Waits until an informer has synced. Errors of the wait are ignored: the informer retries.
-pub(crate) async fn tried_on<F: Future<Output = Result<(), SyncError>>>(wait: impl Fn() -> F) {
+pub(crate) async fn wait_retrying<F: Future<Output = Result<(), SyncError>>>(wait: impl Fn() -> F) {
     loop {
         match wait().await {
             Ok(()) => return,

@@ -21,13 +21,13 @@ pub enum ConfigError {
     },
     /// The in-cluster configuration cannot be used.
     #[error("cannot use the in-cluster configuration: {0}")]
-    Pod(String),
+    InCluster(String),
     /// There is no cluster configuration.
     #[error(
         "no cluster configuration: --kubeconfig and KUBECONFIG are not set, not running in a pod \
          ({pod}), and no usable ~/.kube/config ({home})"
     )]
-    Nowhere {
+    NoConfiguration {
         /// Why the in-cluster configuration cannot be used.
         pod: String,
         /// Why the user's kubeconfig cannot be used.
@@ -84,9 +84,8 @@ impl Access {
             From::Home => kube::Config::from_kubeconfig(&options)
                 .await
                 .map_err(failed("~/.kube/config".to_owned()))?,
-            From::Pod => {
-                kube::Config::incluster().map_err(|error| ConfigError::Pod(error.to_string()))?
-            }
+            From::Pod => kube::Config::incluster()
+                .map_err(|error| ConfigError::InCluster(error.to_string()))?,
         };
         config.default_retry = false;
         Ok(config)
@@ -106,7 +105,7 @@ pub(super) async fn connect(
         let home = Access { from: From::Home, context };
         if let Err(error) = home.load().await {
             let (pod, home) = (pod.to_string(), chain(&error));
-            return Err(ConfigError::Nowhere { pod, home });
+            return Err(ConfigError::NoConfiguration { pod, home });
         }
         home
     } else {

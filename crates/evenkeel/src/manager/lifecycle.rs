@@ -131,7 +131,7 @@ impl Lifecycle {
     fn begin(&self) -> Result<(), RunError> {
         let mut state = self.state.lock();
         if state.phase != Phase::New {
-            return Err(RunError::RunBefore);
+            return Err(RunError::AlreadyRun);
         }
         state.phase = Phase::Running;
         Ok(())
@@ -158,7 +158,7 @@ impl Lifecycle {
 pub enum RunError {
     /// The manager has run before; it can run only once.
     #[error("the manager has been run before")]
-    RunBefore,
+    AlreadyRun,
     /// A runnable failed.
     #[error("{name} failed")]
     Failed {
@@ -169,7 +169,7 @@ pub enum RunError {
     },
     /// Some runnables did not stop within the grace period and were cancelled.
     #[error("cancelled after the grace period: {}", names.join(", "))]
-    Late {
+    ShutdownTimedOut {
         /// The runnables.
         names: Vec<String>,
         /// The error that stopped the manager, if it was one.
@@ -306,7 +306,7 @@ async fn end(
             tracing::error!(manager = %inner.name, error = chain(error), "stopping manager after an error");
         }
     }
-    let deadline = inner.grace.map(|grace| Instant::now() + grace);
+    let deadline = inner.grace_period.map(|grace| Instant::now() + grace);
     for group in [Group::EveryReplica, Group::LeaderElection, Group::Webhooks, Group::Http] {
         tasks.stops[group as usize].cancel();
         while tasks.runs(group) {
@@ -320,7 +320,10 @@ async fn end(
                 names.sort_unstable();
                 // A task that blocks its thread cannot be cancelled.
                 let _ = timeout(CANCELLED, tasks.set.shutdown()).await;
-                return Err(RunError::Late { names, after: outcome.err().map(Box::new) });
+                return Err(RunError::ShutdownTimedOut {
+                    names,
+                    after: outcome.err().map(Box::new),
+                });
             };
             if let Err(error) = ended {
                 tracing::error!(manager = %inner.name, error = chain(&error), "error while stopping");

@@ -34,7 +34,7 @@ pub(super) fn of(controllers: &[ControllerHandle], cache: &Cache) -> Readiness {
             Phase::Running => None,
             Phase::New => Some("not started".to_owned()),
             Phase::Syncing(sources) => Some(format!("waiting for {}", sources.join(", "))),
-            Phase::Stuck(error) => Some(error),
+            Phase::SyncTimedOut(error) => Some(error),
             Phase::Stopped => Some("stopped".to_owned()),
         },
     });

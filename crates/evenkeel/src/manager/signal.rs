@@ -12,12 +12,12 @@ const MARGIN: Duration = Duration::from_millis(500);
 
 /// Calls `first` on the first SIGINT or SIGTERM. Exits the process on the second signal, or after the
 /// grace period. Returns once the handlers are installed.
-pub(super) async fn watch(grace: Option<Duration>, first: impl FnOnce() + Send + 'static) {
+pub(super) async fn watch(grace_period: Option<Duration>, first: impl FnOnce() + Send + 'static) {
     let (ready, is_ready) = oneshot::channel();
     let listen = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
-            Ok(runtime) => runtime.block_on(listen(ready, grace, first)),
+            Ok(runtime) => runtime.block_on(listen(ready, grace_period, first)),
             Err(error) => tracing::warn!(%error, "failed to install signal handlers"),
         }
     };
@@ -30,7 +30,7 @@ pub(super) async fn watch(grace: Option<Duration>, first: impl FnOnce() + Send +
     let _ = is_ready.await;
 }
 
-async fn listen(ready: oneshot::Sender<()>, grace: Option<Duration>, first: impl FnOnce()) {
+async fn listen(ready: oneshot::Sender<()>, grace_period: Option<Duration>, first: impl FnOnce()) {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => {
@@ -43,7 +43,7 @@ async fn listen(ready: oneshot::Sender<()>, grace: Option<Duration>, first: impl
     tracing::info!("received signal, shutting down; a second signal exits immediately");
     first();
     let over = async {
-        match grace {
+        match grace_period {
             Some(grace) => tokio::time::sleep(grace + MARGIN).await,
             None => std::future::pending().await,
         }

@@ -79,7 +79,7 @@ async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
         }
     });
     let limit = Duration::from_secs(1);
-    let controller = manager.controller(reconciler).timeout(limit).register().unwrap();
+    let controller = manager.controller(reconciler).reconcile_timeout(limit).register().unwrap();
     let running = start(&manager);
     assert_eq!(crate::harness::next(&mut told).await, None);
     assert!(crate::harness::next(&mut told).await.is_some(), "the retry sees what was done");

@@ -52,8 +52,12 @@ async fn what_does_not_end_in_time_is_cancelled_and_named() {
         std::future::pending::<Result<Action>>()
     });
     let limit = Duration::from_secs(3600);
-    let controller =
-        manager.controller(reconciler).named("endless").timeout(limit).register().unwrap();
+    let controller = manager
+        .controller(reconciler)
+        .named("endless")
+        .reconcile_timeout(limit)
+        .register()
+        .unwrap();
     let running = start(&manager);
     next(&mut told).await;
     assert_eq!(controller.reconcile_counts().active, 1);
@@ -61,7 +65,10 @@ async fn what_does_not_end_in_time_is_cancelled_and_named() {
     manager.stop();
     let error = running.ended().await.unwrap_err();
     assert_eq!(begun.elapsed(), Duration::from_secs(30));
-    assert!(matches!(&error, RunError::Late { names, .. } if names == &["endless"]), "{error}");
+    assert!(
+        matches!(&error, RunError::ShutdownTimedOut { names, .. } if names == &["endless"]),
+        "{error}"
+    );
     assert!(told.recv().await.is_none(), "its worker is gone");
     let counts = controller.reconcile_counts();
     assert_eq!((counts.active, counts.timeouts, counts.error), (0, 0, 0), "it did not time out");
@@ -124,7 +131,7 @@ async fn controllers_can_be_added_while_running_and_not_after() {
     let error = manager.controller(late).named("late").register().unwrap_err();
     assert!(matches!(error, RegisterError::Stopping), "{error}");
     let error = start(&manager).ended().await.unwrap_err();
-    assert!(matches!(error, RunError::RunBefore), "{error}");
+    assert!(matches!(error, RunError::AlreadyRun), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -145,7 +145,7 @@ async fn a_reconcile_that_takes_too_long_is_cancelled_and_retried() {
         }
     });
     let limit = Duration::from_secs(30);
-    let controller = manager.controller(reconciler).timeout(limit).register().unwrap();
+    let controller = manager.controller(reconciler).reconcile_timeout(limit).register().unwrap();
     let running = start(&manager);
     let first = next(&mut told).await;
     let second = next(&mut told).await;
@@ -259,7 +259,7 @@ async fn a_panic_outside_of_the_future_itself_costs_no_worker() {
         }
     });
     let limit = Duration::from_secs(1);
-    let controller = manager.controller(reconciler).timeout(limit).register().unwrap();
+    let controller = manager.controller(reconciler).reconcile_timeout(limit).register().unwrap();
     let running = start(&manager);
     let mut names = Vec::new();
     for _ in 0..5 {

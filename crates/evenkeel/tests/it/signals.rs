@@ -88,7 +88,8 @@ fn blocked(grace: Option<Duration>) {
     runtime.block_on(async {
         let world = World::new().await;
         world.create_map("a").await;
-        let manager = Manager::builder("test").seed(1).grace(grace).build(world.client());
+        let manager =
+            Manager::builder("test").seed(1).graceful_shutdown_timeout(grace).build(world.client());
         let reconciler = each::<ConfigMap, _, _>(|_, _, _| async {
             eprintln!("working");
             loop {

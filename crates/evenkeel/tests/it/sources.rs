@@ -48,8 +48,8 @@ async fn a_source_that_is_late_is_named_with_the_servers_words_and_heals() {
     let running = start(&manager);
     // The rest runs.
     assert_eq!(next(&mut other_told).await, key("a"));
-    until(|| matches!(controller.phase(), Phase::Stuck(_))).await;
-    let Phase::Stuck(error) = controller.phase() else { panic!() };
+    until(|| matches!(controller.phase(), Phase::SyncTimedOut(_))).await;
+    let Phase::SyncTimedOut(error) = controller.phase() else { panic!() };
     assert!(error.contains("watch of Pod"), "{error}");
     assert!(error.contains("cannot list resource"), "{error}");
     quiet(&mut told).await;
