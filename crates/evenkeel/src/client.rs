@@ -1,8 +1,8 @@
-//! Reads from the cache, writes to the API server.
+//! The client: reads from the cache, writes to the API server.
 //!
-//! A read gives the cache's own `Arc` and copies nothing. A write's answer is handed to the cache,
-//! so that this process reads at least what it wrote; an answer that was lost makes the next read
-//! of that object a live one. `live()` goes past the cache.
+//! A read returns a shared `Arc` from the cache. The response of a write is added to the cache, so
+//! that a process reads its own writes. If the outcome of a write is unknown, the next read of the
+//! object is a live read. `live()` bypasses the cache.
 
 mod applied;
 
@@ -57,15 +57,15 @@ use applied::Applied;
 use parking_lot::Mutex;
 use warnings::Warnings;
 
-/// Talks to one cluster: cached reads, live reads, writes.
+/// A client of one cluster: cached reads, live reads and writes.
 ///
-/// Cheap to clone. What a controller writes goes under its own name as field manager.
+/// Cheap to clone. A controller's client has the controller's name as field manager.
 #[derive(Clone)]
 pub struct Client {
-    /// Each reconcile has a client of its own, so what they have in common is one reference.
+    /// Behind one `Arc`, since each reconcile clones the client.
     shared: Arc<Shared>,
     field_manager: Arc<str>,
-    /// Where a reconcile's reads and writes are noted.
+    /// Records the reads and writes of a reconcile for the journal.
     operations: Option<OperationLog>,
 }
 
@@ -74,7 +74,7 @@ struct Shared {
     cache: Cache,
     applied: Applied,
     warnings: Warnings,
-    /// For names that the server would make up otherwise.
+    /// For generated names.
     random: Mutex<Random>,
 }
 
@@ -86,9 +86,9 @@ impl Client {
         Self { shared, field_manager: field_manager.into(), operations: None }
     }
 
-    /// What the cache has of this object may not be what is: the next read asks the server.
+    /// Marks the cached state of the object as unknown: the next read of it is a live read.
     fn doubt(&self, kind: &Kind, key: &Key) {
-        // What has no name yet cannot be asked for.
+        // An object without a name cannot be read.
         if !key.name().is_empty() {
             self.shared.cache.uncertain(kind, key);
         }
@@ -100,7 +100,7 @@ impl Client {
         Self { field_manager: field_manager.into(), ..self.clone() }
     }
 
-    /// The same client, noting what it does for the journal.
+    /// Returns the same client, recording its operations for the journal.
     pub(crate) fn recording(&self, operations: OperationLog) -> Self {
         Self { operations: Some(operations), ..self.clone() }
     }
@@ -111,19 +111,19 @@ impl Client {
         &self.field_manager
     }
 
-    /// The cache this client reads from.
+    /// Returns the cache this client reads from.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.shared.cache
     }
 
-    /// The `kube` client underneath, for what is not covered here.
+    /// Returns the underlying `kube` client.
     #[must_use]
     pub fn kube(&self) -> &kube::Client {
         self.shared.http.client()
     }
 
-    /// Reads that ask the API server, whatever the cache holds.
+    /// Returns a reader that bypasses the cache.
     #[must_use]
     pub fn live(&self) -> Live<'_> {
         Live::new(self)

@@ -1,4 +1,4 @@
-//! What an operator author writes, and what it answers.
+//! Reconcilers, their result and their errors.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,11 +12,11 @@ use crate::controller::Context;
 use crate::error::{BoxError, Error, Result};
 use crate::kind::Object;
 
-/// Makes reality match intent, for one object at a time.
+/// Reconciles objects of one type, one object at a time.
 ///
-/// `reconcile` is told which object to look at, never what happened to it: it compares what should
-/// be with what is and closes the gap, from any state, however often it runs. The same object is
-/// never reconciled twice at once.
+/// `reconcile` receives the key of an object, not an event: it compares the desired state with the
+/// actual state and acts on the difference. It must be idempotent. An object is never reconciled
+/// concurrently with itself.
 ///
 /// ```
 /// use evenkeel::prelude::*;
@@ -35,16 +35,17 @@ use crate::kind::Object;
 /// }
 /// ```
 pub trait Reconciler: Send + Sync + 'static {
-    /// The type of object this reconciler is responsible for.
+    /// The type of object to reconcile.
     type Object: Object;
 
-    /// Looks at the object `cx` names and does what is left to do.
+    /// Reconciles the object of `cx`.
     ///
-    /// An error is retried with a growing delay; see [`terminal`] and [`retry_after`] to steer that.
+    /// An error is retried with exponential backoff, unless wrapped by [`terminal`] or
+    /// [`retry_after`].
     fn reconcile(&self, cx: &Context<Self::Object>) -> impl Future<Output = Result<Action>> + Send;
 }
 
-/// A reconciler that the program shares with other parts of itself.
+/// A shared reconciler.
 impl<R: Reconciler> Reconciler for Arc<R> {
     type Object = R::Object;
 
@@ -53,14 +54,14 @@ impl<R: Reconciler> Reconciler for Arc<R> {
     }
 }
 
-/// A reconciler made of a function that gets the object first, and is not asked once it is gone.
+/// Creates a reconciler from a function, which is not called for deleted objects.
 ///
 /// ```
 /// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
 /// use evenkeel::{reconciler_fn, prelude::*};
 ///
 /// let greeter = reconciler_fn(|map: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
-///     println!("hello {} for the {}. time", map.name_any(), cx.failures() + 1);
+///     println!("hello {}, attempt {}", map.name_any(), cx.failures() + 1);
 ///     Ok(Action::done())
 /// });
 /// # fn reconciler(_: impl Reconciler<Object = ConfigMap>) {}
@@ -96,7 +97,7 @@ where
     }
 }
 
-/// What to do with the key after a reconcile without error.
+/// What to do with the key after a successful reconcile.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
@@ -112,26 +113,26 @@ pub(crate) enum Next {
 }
 
 impl Action {
-    /// Nothing is left to do until something changes.
+    /// The object is reconciled again when something changes.
     #[doc(alias = "await_change")]
     pub const fn done() -> Self {
         Self { next: Next::Done, priority: None }
     }
 
-    /// Look again soon, with the delay that also follows errors.
+    /// Requeues the key with rate limiting.
     pub const fn requeue() -> Self {
         Self { next: Next::Requeue, priority: None }
     }
 
-    /// Look again after this long, or earlier if something changes.
+    /// Requeues the key after `delay`, or earlier if something changes.
     ///
-    /// Zero means at once, which [`Action::done`] does not. A key that goes on like that is slowed
-    /// down to ten reconciles a second, and is an [alarm](crate::journal::Alarm::Throttled).
+    /// Zero requeues immediately. A key in such a loop is throttled to ten reconciles per second,
+    /// which raises an [alarm](crate::journal::Alarm::Throttled).
     pub const fn requeue_after(delay: Duration) -> Self {
         Self { next: Next::After(delay), priority: None }
     }
 
-    /// The priority of the next look; without it, the one this look had.
+    /// Sets the priority of the next reconcile; that of this reconcile unless set.
     pub const fn with_priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
@@ -146,7 +147,7 @@ impl Action {
     }
 }
 
-/// Wraps `error` so that it is not retried: only a change of the object or a resync helps.
+/// Wraps `error` so that it is not retried until the object changes or is resynced.
 ///
 /// ```
 /// use evenkeel::{Action, Result, terminal};
@@ -162,7 +163,7 @@ pub fn terminal(error: impl Into<Error>) -> Error {
     Steered::wrap(error.into(), Retry::Never)
 }
 
-/// Wraps `error` so that it is retried after exactly `delay`, not with a growing one.
+/// Wraps `error` so that it is retried after `delay` instead of the backoff.
 pub fn retry_after(error: impl Into<Error>, delay: Duration) -> Error {
     Steered::wrap(error.into(), Retry::After(delay))
 }
@@ -175,10 +176,10 @@ pub(crate) enum Retry {
     Never,
 }
 
-/// An error with a word on its retry.
+/// An error with a retry policy.
 ///
-/// It is its own cause once: an error type that is transparent to it hides the error itself from
-/// whoever goes through the causes, but not what is behind it.
+/// The policy is in the source: a transparent wrapper hides this error itself from the chain of
+/// sources, but not its source.
 #[derive(Debug)]
 struct Steered {
     inner: Steering,
@@ -221,14 +222,14 @@ impl StdError for Steering {
 }
 
 impl Retry {
-    /// What `error` asks for, however deeply it has been wrapped since.
+    /// Returns the retry policy of `error` or of one of its sources.
     pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(steering) = error.downcast_ref::<Steering>() {
                 return steering.retry;
             }
-            // A server that asks to be left alone knows better than a growing delay.
+            // The server's Retry-After replaces the backoff.
             let asked = error.downcast_ref::<client::Error>().and_then(client::Error::retry_after);
             if let Some(delay) = asked {
                 return Self::After(delay);

@@ -1,7 +1,7 @@
-//! Telling how an object is.
+//! Status updates.
 //!
-//! Others may tell of the same object at the same time, so a status is sent as what it changes, and
-//! where it replaces a list, only if the object is still what the list was made from.
+//! Several controllers may write one status concurrently, so an update is a merge patch of the changed
+//! fields. A patch that replaces a list has the resourceVersion as precondition.
 
 mod part;
 
@@ -24,39 +24,38 @@ use crate::kind::{Kind, Object};
 pub(crate) use shape::Shape;
 use shape::{CONDITIONS, OBSERVED};
 
-/// A status in the making; see [`Context::status`].
-#[must_use = "a status is sent by `write`"]
+/// A status update; see [`Context::status`].
+#[must_use = "a status update is sent by `write`"]
 pub struct StatusUpdate<'a, K> {
     context: &'a Context<K>,
     object: &'a K,
     conditions: Vec<Condition>,
-    /// The author's part.
+    /// Changes to the typed status.
     changes: Vec<Change<'a, K>>,
 }
 
 type Change<'a, K> = Box<dyn FnOnce(&mut K) + Send + 'a>;
 
 impl<K: Object> Context<K> {
-    /// Begins to tell how `object` is:
+    /// Returns a status update of `object`:
     /// `cx.status(&app).condition(Condition::new("Available", true, "Up", "")).write().await?`.
     ///
-    /// The framework fills in what must not be forgotten: which generation the conditions speak of
-    /// (that of `object`, which is what was looked at), when they last changed, and
-    /// `observedGeneration` where the status has such a field. Nothing is sent when it would change
-    /// nothing. What others tell is left alone, and so is what this reconcile told before.
+    /// It sets the observedGeneration of the conditions and, if the type has it, of the status to the
+    /// generation of `object`, and the lastTransitionTime of changed conditions. Nothing is sent if
+    /// nothing changes. Fields and conditions that the update does not set are kept.
     pub fn status<'a>(&'a self, object: &'a K) -> StatusUpdate<'a, K> {
         StatusUpdate { context: self, object, conditions: Vec::new(), changes: Vec::new() }
     }
 }
 
 impl<'a, K: Object> StatusUpdate<'a, K> {
-    /// Adds a condition.
+    /// Sets a condition.
     pub fn condition(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);
         self
     }
 
-    /// Sets fields of the typed status, starting from what it is.
+    /// Changes the typed status, starting from its current value.
     pub fn set(mut self, change: impl FnOnce(&mut K::Status) + Send + 'a) -> Self
     where
         K: HasStatus<Status: Default>,
@@ -66,23 +65,24 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
         self
     }
 
-    /// As [`set`](StatusUpdate::set), for types that `kube` does not know to have a status, as those of
-    /// `k8s_openapi`: of what `change` makes of the object, the status is sent and nothing else.
+    /// Changes the status of an object whose type does not implement `HasStatus`, such as those of
+    /// `k8s_openapi`; only the status of the changed object is sent.
     pub fn set_in(mut self, change: impl FnOnce(&mut K) + Send + 'a) -> Self {
         self.changes.push(Box::new(change));
         self
     }
 
-    /// Sends it, unless nothing changes; gives the object as it is then.
+    /// Sends the update and returns the resulting object; `None` if nothing changed or the object was
+    /// deleted.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer; a conflict when somebody else told something
-    /// at the same time, which the next reconcile will see.
+    /// When the API server rejects the request or does not respond; a conflict if another writer
+    /// changed the object concurrently.
     pub async fn write(self) -> Result<Option<Arc<K>>, Error> {
         let Self { context, object, conditions, changes } = self;
         let key = Key::of(object);
         let client = context.client();
-        // Not what was read when the reconcile began: it may have written something since.
+        // Read again: the reconcile may have written the object since it started.
         let Some(present) = newest(object, client.get::<K>(&key).await?) else { return Ok(None) };
         let before = fields(&*present);
         let mut status = match changes.is_empty() {
@@ -100,7 +100,7 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
                 *stored = json!([]);
             }
             let Value::Array(stored) = stored else {
-                return Err(refused::<K>(&key, "its conditions are not a list"));
+                return Err(refused::<K>(&key, "status.conditions is not a list"));
             };
             for condition in &conditions {
                 condition.set_json(stored, generation, context.clock().now());
@@ -110,7 +110,7 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
         if let Some(generation) = observed {
             status.insert(OBSERVED.to_owned(), generation.into());
         }
-        // What came from the type itself is kept by it.
+        // Equal before the type is checked for dropped fields.
         if status == before {
             return Ok(None);
         }
@@ -126,25 +126,23 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
         }
         let patch = Patch::Merge(json!({ "metadata": metadata, "status": patch }));
         let write = client.subresource::<K>(&key, "status").patch::<K>(&patch);
-        write.answer_as_cached().await.map(Some)
+        write.return_cached().await.map(Some)
     }
 }
 
 impl Client {
-    /// Makes the status of `object` be `new` where it was `old`, for a controller that computes the
-    /// whole status and is the only one that writes it; of any type with a status subresource.
+    /// Patches the status of `object` from `old` to `new`, for a controller that computes the whole
+    /// status and is its only writer.
     ///
-    /// Sends what differs between `old` and `new` as a merge patch, lists whole. The patch applies to
-    /// this object and to no other of its name, and does not check that nothing changed since `old`
-    /// was read: fields and lists of another writer that differ are overwritten.
-    /// [`Context::status`] is for a status that is shared, and fills in conditions and
-    /// `observedGeneration`; here they are the caller's.
+    /// Sends the difference as a merge patch, which replaces lists. The uid is a precondition, the
+    /// resourceVersion is not: concurrent changes of another writer to the same fields are
+    /// overwritten. [`Context::status`] is for a status with several writers, and sets
+    /// `observedGeneration` and the times of conditions, which this does not.
     ///
-    /// Returns the object as it is after the write, or none if there was nothing to send or the
-    /// object is gone.
+    /// Returns the resulting object, or `None` if nothing changed or the object was deleted.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer.
+    /// When the API server rejects the request or does not respond.
     pub async fn patch_status<K: Object, S: Serialize + PartialEq>(
         &self,
         object: &K,
@@ -163,7 +161,7 @@ impl Client {
         let Some(patch) = difference::between(&old, &encoded(new)?) else { return Ok(None) };
         let patch = json!({ "metadata": { "uid": object.meta().uid }, "status": patch });
         let write = self.subresource::<K>(&key, "status").patch::<K>(&Patch::Merge(patch));
-        match write.answer_as_cached().await {
+        match write.return_cached().await {
             Ok(written) => Ok(Some(written)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
@@ -171,7 +169,7 @@ impl Client {
     }
 }
 
-/// What is known last of the object; none if it is gone.
+/// Returns the newer of `object` and its cached state; `None` if it was deleted.
 fn newest<K: Object>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
     let cached = cached.filter(|cached| cached.meta().uid == object.meta().uid)?;
     if std::ptr::eq(&*cached, object) {
@@ -184,7 +182,7 @@ fn newest<K: Object>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
     Some(cached)
 }
 
-/// The fields of the object's status.
+/// Returns the fields of the object's status.
 fn fields<K: Object>(object: &K) -> Map<String, Value> {
     match part::status(object) {
         Some(Value::Object(status)) => status,

@@ -1,4 +1,4 @@
-//! What was applied last, so that applying the same again to an unchanged object sends nothing.
+//! The last applied configurations, so that a repeated apply to an unchanged object is not sent.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use crate::key::Key;
 use crate::kind::Kind;
 use crate::uid::Uid;
 
-/// How many objects are remembered; beyond that the oldest are forgotten and applied anew.
+/// The maximum number of objects; the oldest are evicted and sent again.
 const CAPACITY: usize = 65_536;
 
-/// What an object was at after this process applied something to it.
+/// The last apply of this process to each object.
 #[derive(Default)]
 pub(crate) struct Applied(Mutex<Memory>);
 
@@ -25,18 +25,18 @@ struct Memory {
 
 pub(super) type Id = (Kind, Key, Option<&'static str>);
 
-/// What was applied, and what the object was then.
+/// What was applied, and the state of the object after it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) digest: u128,
     pub(super) uid: Uid,
     pub(super) version: Version,
-    /// The history of the server that the version belongs to.
+    /// The server history that the version belongs to.
     pub(super) epoch: u64,
 }
 
 impl Applied {
-    /// Whether exactly this was applied last, and the object is still what came of it.
+    /// Returns whether `digest` was applied last and the object has not changed since.
     pub(super) fn is_current(&self, id: &Id, digest: u128, now: &Meta, epoch: u64) -> bool {
         self.0.lock().last.get(id).is_some_and(|last| {
             last.digest == digest
@@ -46,12 +46,12 @@ impl Applied {
         })
     }
 
-    /// What the object was at when something was last applied to it.
+    /// Returns the resourceVersion after the last apply.
     pub(super) fn version(&self, id: &Id) -> Option<Version> {
         self.0.lock().last.get(id).map(|last| last.version)
     }
 
-    /// What came of an apply.
+    /// Stores the outcome of an apply.
     pub(super) fn remember(&self, id: Id, outcome: Outcome) {
         let mut memory = self.0.lock();
         if memory.last.insert(id.clone(), outcome).is_some() {
@@ -66,7 +66,7 @@ impl Applied {
     }
 }
 
-/// A digest of what is applied and how; two seeds make a chance meeting of no concern.
+/// Returns a digest of the applied configuration; 128 bits make collisions negligible.
 pub(crate) fn digest(parts: &[&[u8]]) -> u128 {
     use std::hash::{BuildHasher as _, Hasher as _};
     let half = |seed| {

@@ -1,6 +1,6 @@
-//! One request to the API server: its address, its body, its answer as bytes.
+//! Requests to the API server.
 //!
-//! All verbs go through [`Call::send`], so that an answer that was lost is noticed in one place.
+//! All verbs use [`Call::send`], so that lost responses are detected in one place.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::kind::Kind;
 use crate::nulls;
 use crate::query::Query;
 
-/// How long an answer may take. The API server gives up after a minute, so what has not come by
-/// then is lost, and a connection that is dead without saying so holds up nobody for longer.
-const ANSWER: Duration = Duration::from_secs(90);
+/// The timeout of a request. The API server's own timeout is one minute, so a response that has not
+/// arrived by then is lost; this also bounds the wait on a dead connection.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A request in the making.
+/// A request to the API server.
 pub(crate) struct Call {
     request_info: RequestInfo,
     method: Method,
@@ -32,19 +32,19 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A request on one object.
+    /// Creates a request on one object.
     pub(crate) fn on(verb: &'static str, method: Method, kind: &Kind, key: &Key) -> Self {
         let path = format!("{}/{}", kind.path(key.namespace()), key.name());
         Self::new(verb, method, kind, Target::Object(key.clone()), path)
     }
 
-    /// A request that puts a new object into a collection.
+    /// Creates a request that creates an object.
     pub(crate) fn into(verb: &'static str, kind: &Kind, key: &Key) -> Self {
         let path = kind.path(key.namespace());
         Self::new(verb, Method::POST, kind, Target::Object(key.clone()), path)
     }
 
-    /// A request on a collection.
+    /// Creates a request on a collection.
     pub(crate) fn over(
         verb: &'static str,
         method: Method,
@@ -85,7 +85,7 @@ impl Call {
         &self.request_info
     }
 
-    /// Sends it and gives the whole answer, or the server's refusal.
+    /// Sends the request; returns the response body, or the Status of an error.
     pub(crate) async fn send(self, client: &Client) -> Result<Bytes, Error> {
         self.check()?;
         let Self { request_info, method, path, query, content_type, body } = self;
@@ -106,39 +106,42 @@ impl Call {
             Ok((head, body.to_bytes()))
         };
         let late = |_| {
-            let problem = format!("none within {} seconds", ANSWER.as_secs());
+            let problem = format!("no response within {} seconds", REQUEST_TIMEOUT.as_secs());
             Err(kube::Error::Service(problem.into()))
         };
-        match tokio::time::timeout(ANSWER, exchange).await.unwrap_or_else(late) {
+        match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or_else(late) {
             Ok((head, bytes)) => {
-                client.shared.warnings.tell(&request_info, &head.headers);
+                client.shared.warnings.log(&request_info, &head.headers);
                 if head.status.is_success() {
                     return Ok(bytes);
                 }
-                Err(Error::Api { request_info, status: Box::new(refusal(head.status, &bytes)) })
+                Err(Error::Api {
+                    request_info,
+                    status: Box::new(error_status(head.status, &bytes)),
+                })
             }
             Err(error) => Err(Error::NoResponse { request_info, source: Box::new(error) }),
         }
     }
 
-    /// A name that changes the path would reach something else than it names.
+    /// Rejects names that would change the path of the request.
     fn check(&self) -> Result<(), Error> {
         let creating = self.method == Method::POST && self.request_info.subresource.is_none();
         let kind = &self.request_info.kind;
         let reason = match &self.request_info.target {
             Target::Object(key) if key.name().is_empty() && !creating => {
-                Some(format!("{key:?} is not the name of an object"))
+                Some(format!("{key:?} is not a valid object name"))
             }
             Target::Object(key) if [key.namespace().unwrap_or("-"), key.name()].iter().any(bad) => {
-                Some(format!("{key:?} is not the name of an object"))
+                Some(format!("{key:?} is not a valid object name"))
             }
             Target::Object(key) if kind.namespaced() && key.namespace().is_none() => {
-                Some(format!("{kind} lives in a namespace and none is given"))
+                Some(format!("{kind} is namespaced and no namespace is given"))
             }
             Target::Collection(Some(namespace))
                 if namespace.is_empty() || bad(&namespace.as_str()) =>
             {
-                Some(format!("{namespace:?} is not the name of a namespace"))
+                Some(format!("{namespace:?} is not a valid namespace"))
             }
             Target::Object(_) | Target::Collection(_) => None,
         };
@@ -153,8 +156,8 @@ fn bad(part: &&str) -> bool {
     matches!(*part, "." | "..") || part.contains(['/', '%', '?', '#'])
 }
 
-/// The Status in a refusal; proxies answer in their own words.
-fn refusal(code: StatusCode, bytes: &[u8]) -> Status {
+/// Parses the Status of an error response; proxies may send another body.
+fn error_status(code: StatusCode, bytes: &[u8]) -> Status {
     if let Ok(mut status) = nulls::decode::<Status>(bytes)
         && (status.code != 0 || !status.message.is_empty())
     {

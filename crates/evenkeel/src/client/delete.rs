@@ -1,4 +1,4 @@
-//! Deleting, one or many.
+//! Delete and delete collection.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::uid::Uid;
 
-/// What a deletion is sent with.
+/// The body of a delete request.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DeleteOptions {
@@ -44,8 +44,8 @@ struct Preconditions {
     resource_version: Option<String>,
 }
 
-/// A deletion in the making; `.await` sends it and tells whether there was anything to delete.
-#[must_use = "a deletion is sent when it is awaited"]
+/// A delete request; `.await` sends it and returns whether the object existed.
+#[must_use = "a delete request is sent when it is awaited"]
 pub struct Delete<'a> {
     client: &'a Client,
     kind: Kind,
@@ -54,9 +54,7 @@ pub struct Delete<'a> {
 }
 
 impl Client {
-    /// Deletes exactly this object: should another have taken its name, that one stays.
-    ///
-    /// An object that is gone already is no error.
+    /// Deletes the object, with its uid as precondition. A missing object is not an error.
     pub fn delete<K: Object>(&self, object: &K) -> Delete<'_> {
         let delete = Delete::new(self, Kind::of::<K>(), Key::of(object));
         match &object.meta().uid {
@@ -65,13 +63,13 @@ impl Client {
         }
     }
 
-    /// Deletes whatever has this name.
+    /// Deletes the object with this key, without a uid precondition.
     pub fn delete_by_key<K: Object>(&self, key: &Key) -> Delete<'_> {
         Delete::new(self, Kind::of::<K>(), key.clone())
     }
 
-    /// Deletes all objects of a type in a namespace, or in the cluster, narrowed by what is called
-    /// on it first.
+    /// Deletes all objects of a type in a namespace, or in the cluster, that match the selectors of
+    /// the returned request.
     pub fn delete_collection<K: Object>(&self, namespace: Option<&str>) -> DeleteCollection<'_, K> {
         DeleteCollection {
             client: self,
@@ -88,32 +86,32 @@ impl<'a> Delete<'a> {
         Self { client, key: kind.scoped(key), kind, options: DeleteOptions::default() }
     }
 
-    /// Only if the object of this name is the one with this uid.
+    /// Deletes only the object with this uid.
     pub fn uid_precondition(mut self, uid: &Uid) -> Self {
         self.options.preconditions.get_or_insert_default().uid = Some(uid.to_string());
         self
     }
 
-    /// Only if the object has not changed since it was at this resourceVersion.
+    /// Deletes the object only at this resourceVersion.
     pub fn resource_version_precondition(mut self, version: &str) -> Self {
         self.options.preconditions.get_or_insert_default().resource_version =
             Some(version.to_owned());
         self
     }
 
-    /// What becomes of the objects it owns.
+    /// Sets the propagation policy for its dependents.
     pub fn propagation(mut self, policy: PropagationPolicy) -> Self {
         self.options.propagation_policy = Some(policy);
         self
     }
 
-    /// How long it may take to stop, where the type has such a thing.
+    /// Sets the grace period, for types that have one.
     pub fn grace_period(mut self, period: Duration) -> Self {
         self.options.grace_period_seconds = Some(period.as_secs());
         self
     }
 
-    /// Asks what would happen; nothing is deleted.
+    /// Sends a dry run; nothing is deleted.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = vec!["All"];
         self
@@ -136,11 +134,11 @@ impl<'a> Delete<'a> {
         let pending = || Pending::new(client, request_info.clone(), vec![key.clone()]);
         let pending = (!dry_run).then(pending);
         let answer = call.send(client).await;
-        pending.map(Pending::answered);
+        pending.map(Pending::complete);
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) if error.is_not_found() => {
-                // The cache is behind, or something stands between us and the object.
+                // The cache is stale.
                 if known.is_some() && !dry_run {
                     client.doubt(&kind, &key);
                 }
@@ -157,7 +155,7 @@ impl<'a> Delete<'a> {
         };
         let header = Header::of(&answer);
         if !dry_run {
-            if header.is(&kind) && header.lingers {
+            if header.is(&kind) && header.terminating {
                 client.shared.cache.wrote(&kind, &answer);
             } else if let Some(uid) = header.uid.as_deref().map(Uid::new).or(known) {
                 client.shared.cache.deleted(&kind, &key, &uid);
@@ -179,8 +177,8 @@ impl<'a> IntoFuture for Delete<'a> {
     }
 }
 
-/// A deletion of many in the making; `.await` sends it.
-#[must_use = "a deletion is sent when it is awaited"]
+/// A delete-collection request; `.await` sends it.
+#[must_use = "a delete request is sent when it is awaited"]
 pub struct DeleteCollection<'a, K> {
     client: &'a Client,
     namespace: Option<String>,
@@ -190,25 +188,25 @@ pub struct DeleteCollection<'a, K> {
 }
 
 impl<'a, K: Object> DeleteCollection<'a, K> {
-    /// Only objects with this label.
+    /// Selects objects with this label.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.extend(Expression::Equal(name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Only objects that the selector matches.
+    /// Selects objects that match the selector.
     pub fn matching(mut self, selector: impl Into<Selector>) -> Self {
         self.labels.extend(selector.into());
         self
     }
 
-    /// What becomes of the objects they own.
+    /// Sets the propagation policy for their dependents.
     pub fn propagation(mut self, policy: PropagationPolicy) -> Self {
         self.options.propagation_policy = Some(policy);
         self
     }
 
-    /// Asks what would happen; nothing is deleted.
+    /// Sends a dry run; nothing is deleted.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = vec!["All"];
         self
@@ -224,7 +222,7 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
         let body = encode(&self.options).unwrap_or_default();
         let call = call.body("application/json", body);
         let request_info = call.request_info().clone();
-        // The answer tells what was found, not what is left of it.
+        // The response lists the objects, not whether they are deleted or only marked for deletion.
         let query = Query { namespace, labels: self.labels.clone(), ..Query::default() };
         let shown = || {
             let entries = self.client.shared.cache.peek_list(&kind, &query);
@@ -233,12 +231,12 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
         let dry_run = !self.options.dry_run.is_empty();
         let pending = (!dry_run).then(|| Pending::new(self.client, request_info.clone(), shown()));
         let answer = call.send(self.client).await;
-        if let Some(before) = pending.map(Pending::answered) {
-            // What came into sight meanwhile may be gone as well.
+        if let Some(before) = pending.map(Pending::complete) {
+            // Objects that the cache added meanwhile may be deleted as well.
             for key in before.iter().chain(&shown()) {
                 self.client.doubt(&kind, key);
             }
-            // Asked for together, and now, they cost one list; later reads would ask for each.
+            // One list now replaces a live read of each object later.
             if answer.is_ok()
                 && !before.is_empty()
                 && let Err(error) = self.client.shared.cache.list(&kind, &query)

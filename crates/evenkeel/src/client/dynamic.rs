@@ -1,4 +1,4 @@
-//! The client for types that are known at run time only.
+//! The dynamic client, for types that are known only at run time.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::key::Key;
 use crate::kind::Kind;
 use crate::uid::Uid;
 
-/// Reads and writes of one type found at run time; see [`Client::dynamic`].
+/// A client of one type that is known only at run time; see [`Client::dynamic`].
 pub struct Dynamic<'a> {
     client: &'a Client,
     kind: Kind,
 }
 
 impl Client {
-    /// Reads and writes objects of `kind`, whose Rust type is not known.
+    /// Returns a dynamic client of `kind`.
     #[must_use]
     pub fn dynamic(&self, kind: &Kind) -> Dynamic<'_> {
         Dynamic { client: self, kind: kind.clone() }
@@ -28,10 +28,10 @@ impl Client {
 }
 
 impl<'a> Dynamic<'a> {
-    /// The object, if it exists, from the cache.
+    /// Returns the object from the cache, if it exists.
     ///
     /// # Errors
-    /// When the type is not cached, or the object's bytes are not an object.
+    /// When the type is not cached, or the object does not decode.
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<DynamicObject>>, Error> {
         match self.client.entry(&self.kind, key).await? {
             Some(entry) => Ok(Some(self.client.shared.cache.typed::<DynamicObject>(&entry)?)),
@@ -39,7 +39,7 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// The object's metadata and bytes, if it exists, without decoding it.
+    /// Returns the object's metadata and JSON from the cache without decoding it, if it exists.
     ///
     /// # Errors
     /// When the type is not cached.
@@ -47,7 +47,7 @@ impl<'a> Dynamic<'a> {
         self.client.entry(&self.kind, key).await
     }
 
-    /// What the cache has that matches, ordered by key, without decoding it.
+    /// Returns the matching entries of the cache, ordered by key, without decoding them.
     ///
     /// # Errors
     /// When the type is not cached.
@@ -55,10 +55,10 @@ impl<'a> Dynamic<'a> {
         self.client.entries(&self.kind, query).await
     }
 
-    /// The object as it is now, if it exists; asks the API server.
+    /// Reads the object from the API server, if it exists.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer.
+    /// When the API server rejects the request or does not respond.
     pub async fn live(&self, key: &Key) -> Result<Option<DynamicObject>, Error> {
         match Live::new(self.client).raw(&self.kind, key).await? {
             Some(bytes) => Ok(Some(live::decode(&self.kind, key, &bytes)?)),
@@ -78,18 +78,18 @@ impl<'a> Dynamic<'a> {
         Write::new(self.client, Verb::Update, self.kind.clone(), key, encode(object))
     }
 
-    /// Declares the fields that are set in `object`.
+    /// Applies `object` with server-side apply.
     pub fn apply(&self, object: &DynamicObject) -> Write<'a, DynamicObject> {
         let body = serde_json::to_value(object).map_err(|error| error.to_string());
         Write::apply(self.client, self.kind.clone(), Key::of(object), None, body)
     }
 
-    /// Changes parts of an object.
+    /// Patches an object.
     pub fn patch(&self, key: &Key, patch: &Patch<impl Serialize>) -> Write<'a, DynamicObject> {
         Write::patch(self.client, self.kind.clone(), key.clone(), patch)
     }
 
-    /// Deletes the object of this name, if it is the one with this uid.
+    /// Deletes the object with this key, with an optional uid precondition.
     pub fn delete(&self, key: &Key, uid: Option<&Uid>) -> Delete<'a> {
         let delete = Delete::new(self.client, self.kind.clone(), key.clone());
         match uid {
@@ -98,7 +98,7 @@ impl<'a> Dynamic<'a> {
         }
     }
 
-    /// A subresource of an object.
+    /// Returns a subresource of an object.
     #[must_use]
     pub fn subresource(&self, key: &Key, name: &'static str) -> Subresource<'a> {
         self.client.subresource_of(self.kind.clone(), key, name)

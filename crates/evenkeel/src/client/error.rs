@@ -1,4 +1,4 @@
-//! What can go wrong between a reconciler and the API server, always naming what was tried.
+//! Errors of reads and writes.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,79 +9,79 @@ use crate::cache::{DecodeError, ReadError};
 use crate::key::Key;
 use crate::kind::Kind;
 
-/// A read or write that failed.
+/// The error of a read or write.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The API server refused; its own words say why.
-    #[error("{request_info}: {}", answer(request_info, status))]
+    /// The API server rejected the request.
+    #[error("{request_info}: {}", message(request_info, status))]
     Api {
-        /// What was tried.
+        /// The request.
         request_info: RequestInfo,
-        /// The server's answer.
+        /// The returned status.
         status: Box<Status>,
     },
-    /// No answer came. A write may have happened or not; the next read of that object is a live
-    /// one.
-    #[error("{request_info}: no answer from the API server")]
+    /// There was no response. The outcome of a write is unknown; the next read of the object is a
+    /// live read.
+    #[error("{request_info}: no response from the API server")]
     NoResponse {
-        /// What was tried.
+        /// The request.
         request_info: RequestInfo,
-        /// What broke.
+        /// The cause.
         source: Box<kube::Error>,
     },
-    /// The answer is not what was asked for.
-    #[error("{request_info}: the answer does not decode")]
+    /// The response does not decode.
+    #[error("{request_info}: cannot decode the response")]
     InvalidResponse {
-        /// What was tried.
+        /// The request.
         request_info: RequestInfo,
-        /// What is wrong with it.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// The request was not sent, since it could not succeed.
+    /// The request was not sent because it is invalid.
     #[error("{request_info}: {reason}")]
     NotSent {
-        /// What was tried.
+        /// The request.
         request_info: RequestInfo,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The cache cannot answer.
+    /// The cache cannot serve the read.
     #[error(transparent)]
     Cache(#[from] ReadError),
-    /// A cached object is not of the type it was read as.
+    /// A cached object does not decode as the requested type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
-/// The server's answer in its own words, unless it does not have the type: it answers that with a
-/// page that names nothing.
-fn answer(request_info: &RequestInfo, status: &Status) -> String {
+/// Returns the message of the status, or names the type if the server does not serve it: that
+/// response is a plain 404.
+fn message(request_info: &RequestInfo, status: &Status) -> String {
     match status.code == 404 && status.reason.is_empty() {
         true => request_info.kind.not_served(),
         false => status.message.clone(),
     }
 }
 
-/// What was tried, as in `create Deployment.apps shop/web`.
+/// A request, displayed as `create Deployment.apps shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestInfo {
     /// The verb.
     pub verb: &'static str,
-    /// The type of object.
+    /// The kind.
     pub kind: Kind,
-    /// The subresource, if one was meant.
+    /// The subresource, if any.
     pub subresource: Option<&'static str>,
     /// The object, or the namespace of a collection.
     pub target: Target,
 }
 
-/// What a request was about.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One object.
     Object(Key),
-    /// All objects of a namespace, or of the cluster.
+    /// All objects of a namespace, or of the cluster if `None`.
     Collection(Option<String>),
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for RequestInfo {
 }
 
 impl Error {
-    /// The API server's answer, if it gave one.
+    /// Returns the status that the API server returned, if any.
     #[must_use]
     pub fn status(&self) -> Option<&Status> {
         match self {
@@ -115,64 +115,64 @@ impl Error {
         })
     }
 
-    /// The object, or its namespace, or its type does not exist.
+    /// Returns whether the object, its namespace or its type does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.reason_is("NotFound", 404)
     }
 
-    /// An object of that name exists already.
+    /// Returns whether an object of that name already exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.reason_is("AlreadyExists", 0)
     }
 
-    /// Somebody else changed the object, or owns the field.
+    /// Returns whether the object has changed, or another field manager owns an applied field.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.reason_is("Conflict", 409)
     }
 
-    /// The operator lacks the permission.
+    /// Returns whether the permission is missing.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.reason_is("Forbidden", 403)
     }
 
-    /// The object was judged invalid.
+    /// Returns whether the object is invalid.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.reason_is("Invalid", 422)
     }
 
-    /// The object is not the one, or not of the version, that the request was meant for.
+    /// Returns whether the uid or resourceVersion precondition failed.
     pub(super) fn is_precondition(&self) -> bool {
         let Some(status) = self.status() else { return false };
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
         if self.is_conflict() {
-            // Apply answers a conflict for another manager's fields, too.
+            // A field manager conflict is a Conflict, too.
             return !causes.any(|cause| cause.reason == "FieldManagerConflict");
         }
         self.is_invalid() && causes.any(|cause| cause.field == "metadata.uid")
     }
 
-    /// What the request goes on from is forgotten.
+    /// Returns whether the resourceVersion or continue token has expired.
     pub(super) fn is_expired(&self) -> bool {
         self.reason_is("Expired", 410)
     }
 
-    /// How long the server asked to be left alone.
+    /// Returns the retry delay that the server requested.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whether a write may have been carried out although it failed for us.
+    /// Returns whether the outcome of the write is unknown.
     pub(crate) fn is_uncertain(&self) -> bool {
         match self {
             Self::NoResponse { .. } | Self::InvalidResponse { .. } => true,
-            // A server or a proxy that ran out of time or broke may have passed the write on.
+            // The write may have been persisted before the server or a proxy failed or timed out.
             Self::Api { status, .. } => status.code >= 500 && status.code != 501,
             _ => false,
         }

@@ -1,4 +1,4 @@
-//! Making the cluster know a custom resource.
+//! Installs CRDs.
 
 use std::time::Duration;
 
@@ -10,67 +10,66 @@ use super::error::{Error, RequestInfo, Target};
 use crate::key::Key;
 use crate::kind::Kind;
 
-/// How often the server is asked whether it serves the type by now.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The interval of polling the CRD.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for the CRD to be established.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Client {
-    /// Installs the definition of `K`, or brings the one that is there up to date, and waits until
-    /// the type is served. It must be before anything watches the type.
+    /// Creates or updates the CRD of `K` and waits until it is established. Call it before the type is
+    /// watched.
     ///
     /// # Errors
-    /// When the API server refuses the definition, or does not serve it in time.
+    /// When the API server rejects the CRD, or it is not established within a minute.
     pub async fn install_crd<K: CustomResourceExt>(&self) -> Result<(), Error> {
         self.install_crd_from(&K::crd()).await
     }
 
-    /// As [`install_crd`](Client::install_crd), for a definition that is not made from a type.
+    /// Same as [`install_crd`](Client::install_crd), for a CRD without a Rust type.
     ///
     /// # Errors
-    /// As [`install_crd`](Client::install_crd).
-    pub async fn install_crd_from(
-        &self,
-        definition: &CustomResourceDefinition,
-    ) -> Result<(), Error> {
-        let key = Key::of(definition);
-        let applied = self.apply(definition).force().await?;
+    /// Same as [`install_crd`](Client::install_crd).
+    pub async fn install_crd_from(&self, crd: &CustomResourceDefinition) -> Result<(), Error> {
+        let key = Key::of(crd);
+        let applied = self.apply(crd).force().await?;
         let mut state = state(&applied);
         let established = async {
             loop {
                 match state {
                     State::Established => return Ok(()),
-                    State::Refused(reason) => return Err(refused(&key, reason)),
-                    State::Pending => tokio::time::sleep(PAUSE).await,
+                    State::Rejected(reason) => return Err(not_installed(&key, reason)),
+                    State::Pending => tokio::time::sleep(POLL_INTERVAL).await,
                 }
                 let present = self.live().get::<CustomResourceDefinition>(&key).await?;
                 state = match &present {
                     Some(present) => self::state(present),
-                    None => State::Refused("it has been deleted meanwhile".to_owned()),
+                    None => State::Rejected("it was deleted".to_owned()),
                 };
             }
         };
-        let in_time = tokio::time::timeout(PATIENCE, established).await;
-        in_time.unwrap_or_else(|_| Err(refused(&key, format!("not served after {PATIENCE:?}"))))
+        let result = tokio::time::timeout(TIMEOUT, established).await;
+        result.unwrap_or_else(|_| {
+            Err(not_installed(&key, format!("not established after {TIMEOUT:?}")))
+        })
     }
 }
 
 enum State {
     Pending,
     Established,
-    Refused(String),
+    Rejected(String),
 }
 
-fn state(definition: &CustomResourceDefinition) -> State {
-    let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
+fn state(crd: &CustomResourceDefinition) -> State {
+    let conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut state = State::Pending;
     for condition in conditions {
         match (condition.type_.as_str(), condition.status.as_str()) {
             ("Established", "True") => state = State::Established,
             ("NamesAccepted", "False") => {
                 let message = condition.message.clone().unwrap_or_default();
-                return State::Refused(format!("its names are not accepted: {message}"));
+                return State::Rejected(format!("its names are not accepted: {message}"));
             }
             _ => {}
         }
@@ -78,7 +77,7 @@ fn state(definition: &CustomResourceDefinition) -> State {
     state
 }
 
-fn refused(key: &Key, reason: String) -> Error {
+fn not_installed(key: &Key, reason: String) -> Error {
     let kind = Kind::of::<CustomResourceDefinition>();
     let target = Target::Object(key.clone());
     Error::NotSent {

@@ -1,4 +1,4 @@
-//! A list whose objects are decoded one at a time.
+//! Lists whose objects are decoded during iteration.
 
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
@@ -9,11 +9,10 @@ use super::error::Error;
 use crate::cache::Entry;
 use crate::kind::Object;
 
-/// The objects of a list as they were when it was made, ordered by key; see
-/// [`List::lazy`](super::List::lazy).
+/// A snapshot of a list, ordered by key; see [`List::lazy`](super::List::lazy).
 ///
-/// An object that the cache keeps decoded is shared; another one is decoded when the iterator
-/// reaches it, and its memory is freed with the last `Arc`.
+/// An object that the cache keeps decoded is shared. Other objects are decoded during iteration and
+/// freed with their last `Arc`.
 #[derive(Clone, Debug)]
 pub struct LazyList<K> {
     entries: Vec<Arc<Entry>>,
@@ -25,25 +24,25 @@ impl<K: Object> LazyList<K> {
         Self { entries, marker: PhantomData }
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Metadata and bytes, which need no decoding.
+    /// Returns the entries: metadata and JSON.
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
 
-    /// The objects, one by one.
+    /// Iterates over the decoded objects.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Result<Arc<K>, Error>> {
         self.entries.iter().map(|entry| Ok(entry.decode()?))
     }
@@ -58,7 +57,7 @@ impl<K: Object> IntoIterator for LazyList<K> {
     }
 }
 
-/// Decodes the objects of a [`LazyList`] and lets go of each as it goes on.
+/// Iterator over a [`LazyList`] that releases each entry.
 #[derive(Debug)]
 pub struct IntoIter<K> {
     entries: vec::IntoIter<Arc<Entry>>,

@@ -1,4 +1,4 @@
-//! Reads that ask the API server.
+//! Live reads from the API server.
 
 use bytes::Bytes;
 use http::Method;
@@ -13,21 +13,21 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::nulls;
 
-/// Reads past the cache; see [`Client::live`].
+/// A reader that bypasses the cache; see [`Client::live`].
 #[derive(Clone, Copy)]
 pub struct Live<'a> {
     client: &'a Client,
 }
 
-/// How many objects are asked for at a time, as client-go does.
+/// The page size of lists, as in client-go.
 const PAGE: &str = "500";
 
-/// A part of a list.
+/// One page of a list.
 #[derive(Deserialize)]
 struct Page<T> {
     #[serde(default)]
     metadata: PageMeta,
-    // Go writes a list without items as null.
+    // Go encodes a nil slice as null.
     items: Option<Vec<T>>,
 }
 
@@ -42,10 +42,10 @@ impl<'a> Live<'a> {
         Self { client }
     }
 
-    /// The object as it is now, if it exists.
+    /// Returns the object, if it exists.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer.
+    /// When the API server rejects the request or does not respond.
     pub async fn get<K: Object>(self, key: &Key) -> Result<Option<K>, Error> {
         let kind = Kind::of::<K>();
         match self.raw(&kind, key).await? {
@@ -54,11 +54,11 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// All objects of a namespace, or of the cluster, that match the label selector; an empty one
-    /// matches all.
+    /// Returns all objects of a namespace, or of the cluster, that match the label selector; an empty
+    /// one matches all.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer.
+    /// When the API server rejects the request or does not respond.
     pub async fn list<K: Object>(
         self,
         namespace: Option<&str>,
@@ -91,7 +91,7 @@ impl<'a> Live<'a> {
             let request_info = call.request_info().clone();
             let bytes = match call.send(self.client).await {
                 Ok(bytes) => bytes,
-                // The pages took longer than the server remembers: all of it at once, then.
+                // The continue token has expired: lists without pages, as client-go's pager does.
                 Err(error) if error.is_expired() && !token.is_empty() => {
                     objects.clear();
                     token.clear();

@@ -1,8 +1,8 @@
-//! Whose an object is, checked before an owned apply.
+//! The controller check of owned applies.
 //!
-//! An owned apply creates an object or changes one that its owner controls already; anything else of
-//! that name is left alone. What the check saw goes to the server as a precondition of the apply, so
-//! that an object that another client creates in between is not adopted either.
+//! An owned apply creates an object or changes one that the owner already controls; any other object
+//! of that name is not changed. The result of the check is sent as a precondition of the apply, so
+//! that an object that another client creates in between is not adopted.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,14 +15,14 @@ use crate::kind::Kind;
 use crate::nulls;
 use crate::uid::Uid;
 
-/// The object that must control what is applied.
+/// The required controller of an applied object.
 pub(super) struct Ownership {
     pub(super) uid: Uid,
     /// The owner, as kind and key.
     pub(super) owner: String,
 }
 
-/// What must still hold when the apply reaches the server.
+/// The precondition of an apply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Precondition {
     /// No object of that name exists.
@@ -31,14 +31,14 @@ pub(super) enum Precondition {
     Uid(String),
 }
 
-/// A resourceVersion that no object has: versions are signed 64-bit revisions that begin at one.
+/// A resourceVersion that no object has: resourceVersions are positive signed 64-bit revisions.
 ///
-/// An apply that creates ignores the version it carries, one that changes an object must carry that
-/// object's version. So an apply with this one can only create.
+/// An apply that creates an object ignores the resourceVersion in the body, one that changes an object
+/// must match it. So an apply with this resourceVersion can only create.
 const NO_VERSION: &str = "9223372036854775807";
 
 impl Precondition {
-    /// The applied object with the precondition in its metadata.
+    /// Returns the body with the precondition in its metadata.
     pub(super) fn add_to(&self, body: &[u8]) -> Result<Vec<u8>, String> {
         type Fields = std::collections::BTreeMap<String, Box<RawValue>>;
         let (field, value) = match self {
@@ -61,9 +61,10 @@ impl Precondition {
 }
 
 impl Ownership {
-    /// What the apply of `key` depends on; nothing if the object exists and is not the owner's.
+    /// Returns the precondition of an apply to `key`; `None` if the object exists and has another
+    /// controller or none.
     ///
-    /// The cache answers where it can, unless `live`.
+    /// Reads the cache if possible, unless `live`.
     pub(super) async fn check(
         &self,
         client: &Client,
@@ -75,7 +76,7 @@ impl Ownership {
         match cached {
             Some(Ok(None)) => Ok(Some(Precondition::Absent)),
             Some(Ok(Some(entry))) => Ok(self.controls(entry.meta())),
-            // Not watched, or the cache cannot know.
+            // Not watched, not synced, or the outcome of a write is unknown.
             Some(Err(_)) | None => {
                 let Some(bytes) = Live::new(client).raw(kind, key).await? else {
                     return Ok(Some(Precondition::Absent));
@@ -99,13 +100,13 @@ impl Ownership {
         (ours && !metadata.uid.is_empty()).then_some(Precondition::Uid(metadata.uid))
     }
 
-    /// Why an object that is not the owner's is left alone.
-    pub(super) fn refusal(&self) -> String {
-        format!("it exists and {} does not control it; adopt it first", self.owner)
+    /// Returns the error message for an object that the owner does not control.
+    pub(super) fn not_controlled(&self) -> String {
+        format!("the object exists and is not controlled by {}; adopt it first", self.owner)
     }
 }
 
-/// Of an object, who controls it.
+/// The owner references of an object.
 #[derive(Deserialize)]
 struct Controlled {
     metadata: ControlledMeta,

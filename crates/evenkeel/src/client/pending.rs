@@ -1,15 +1,15 @@
-//! A write on its way: what it is about is in doubt until the answer is there.
+//! Writes without a response yet.
 //!
-//! A future may be dropped at any time: a reconcile times out, a branch of a select loses. The write
-//! may have been carried out all the same, so the next read of what it was about has to be a live
-//! one, as after an answer that was lost.
+//! The future of a write can be dropped at any time, for example when a reconcile times out. Its
+//! outcome is then unknown, so the next read of the object must be a live read, as after a lost
+//! response.
 
 use super::Client;
 use super::error::RequestInfo;
 use crate::journal::WriteRecord;
 use crate::key::Key;
 
-/// Casts doubt on `keys` if it is dropped before the answer came.
+/// Invalidates `keys` if dropped before the response.
 pub(super) struct Pending<'a> {
     client: &'a Client,
     request_info: RequestInfo,
@@ -21,8 +21,8 @@ impl<'a> Pending<'a> {
         Self { client, request_info, keys: Some(keys) }
     }
 
-    /// The answer is there, or certainly none will come. Gives back what it is about.
-    pub(super) fn answered(mut self) -> Vec<Key> {
+    /// Disarms the guard; returns the keys.
+    pub(super) fn complete(mut self) -> Vec<Key> {
         self.keys.take().unwrap_or_default()
     }
 }

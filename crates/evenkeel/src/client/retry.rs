@@ -1,29 +1,29 @@
-//! Trying again when somebody else was faster.
+//! Retries after conflicts.
 
 use std::future::Future;
 use std::time::Duration;
 
 use super::error::Error;
 
-/// Runs `write` again, up to five times in all, while it fails with a conflict; each run must read
-/// the object anew.
+/// Runs `write` until it does not fail with a conflict, at most five times, as client-go's
+/// `RetryOnConflict`; each run must read the object again.
 ///
-/// Most reconcilers need not: an error requeues the key, and the next reconcile reads anew anyway.
+/// Most reconcilers do not need it: an error requeues the key, and the next reconcile reads again.
 ///
 /// # Errors
-/// What the last run answered.
+/// The error of the last run.
 pub async fn retry_on_conflict<T, F>(mut write: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
     for _ in 0..4 {
         match write().await {
-            Err(error) if error.is_conflict() => tokio::time::sleep(PAUSE).await,
+            Err(error) if error.is_conflict() => tokio::time::sleep(RETRY_DELAY).await,
             outcome => return outcome,
         }
     }
     write().await
 }
 
-/// As client-go's default.
-const PAUSE: Duration = Duration::from_millis(10);
+/// The delay of client-go's `DefaultRetry`.
+const RETRY_DELAY: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Status, scale and every other subresource.
+//! Subresources, such as status and scale.
 
 use http::Method;
 use kube::api::Patch;
@@ -13,8 +13,7 @@ use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 
-/// One subresource of one object; the body may be of another type than the object, as a `Scale`
-/// is.
+/// A subresource of an object. Its type may differ from the object's, such as `Scale`.
 pub struct Subresource<'a> {
     client: &'a Client,
     kind: Kind,
@@ -23,7 +22,7 @@ pub struct Subresource<'a> {
 }
 
 impl Client {
-    /// A subresource of an object, as in `client.subresource::<Deployment>(&key, "scale")`.
+    /// Returns a subresource of an object: `client.subresource::<Deployment>(&key, "scale")`.
     #[must_use]
     pub fn subresource<K: Object>(&self, key: &Key, name: &'static str) -> Subresource<'_> {
         self.subresource_of(Kind::of::<K>(), key, name)
@@ -40,10 +39,10 @@ impl Client {
 }
 
 impl<'a> Subresource<'a> {
-    /// The subresource as it is now; asks the API server.
+    /// Reads the subresource from the API server.
     ///
     /// # Errors
-    /// When the API server refuses or does not answer.
+    /// When the API server rejects the request or does not respond.
     pub async fn get<R: DeserializeOwned>(&self) -> Result<R, Error> {
         let bytes = Call::on("get", Method::GET, &self.kind, &self.key)
             .subresource(Some(self.name))
@@ -55,7 +54,7 @@ impl<'a> Subresource<'a> {
         live::decode(&self.kind, &self.key, &bytes)
     }
 
-    /// Creates it: an eviction, a binding, a token request.
+    /// Creates the subresource: an eviction, a binding, a token request.
     pub fn create<R: Serialize + DeserializeOwned + Send + Sync + 'static>(
         &self,
         body: &R,
@@ -63,7 +62,7 @@ impl<'a> Subresource<'a> {
         self.write(Verb::Create, encode(body))
     }
 
-    /// Replaces it.
+    /// Updates the subresource.
     pub fn update<R: Serialize + DeserializeOwned + Send + Sync + 'static>(
         &self,
         body: &R,
@@ -71,7 +70,7 @@ impl<'a> Subresource<'a> {
         self.write(Verb::Update, encode(body))
     }
 
-    /// Changes parts of it.
+    /// Patches the subresource.
     pub fn patch<R: DeserializeOwned + Send + Sync + 'static>(
         &self,
         patch: &Patch<impl Serialize>,
@@ -79,7 +78,7 @@ impl<'a> Subresource<'a> {
         Write::patch(self.client, self.kind.clone(), self.key.clone(), patch).on(Some(self.name))
     }
 
-    /// Declares fields of it and takes ownership of them.
+    /// Applies the subresource with server-side apply.
     pub fn apply<R: Serialize + DeserializeOwned + Send + Sync + 'static>(
         &self,
         body: &R,

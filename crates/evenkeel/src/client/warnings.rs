@@ -1,4 +1,4 @@
-//! What the API server warns of: deprecated versions, fields it drops, values it doubts.
+//! Warnings of the API server: deprecated versions, unknown fields, discouraged values.
 
 use std::collections::BTreeSet;
 
@@ -8,36 +8,36 @@ use parking_lot::Mutex;
 
 use super::error::RequestInfo;
 
-/// How many warnings are remembered; beyond that each may be told once more.
-const REMEMBERED: usize = 256;
+/// The maximum number of remembered warnings; beyond it they may be logged again.
+const WARNINGS_MAX: usize = 256;
 
-/// Tells each warning once: a reconciler that causes one causes it all the time.
+/// Logs each warning once: a reconciler usually causes it on every run.
 #[derive(Default)]
 pub(super) struct Warnings(Mutex<BTreeSet<String>>);
 
 impl Warnings {
-    pub(super) fn tell(&self, request_info: &RequestInfo, headers: &HeaderMap) {
+    pub(super) fn log(&self, request_info: &RequestInfo, headers: &HeaderMap) {
         let texts = headers.get_all(WARNING).iter().filter_map(|value| value.to_str().ok());
         for text in texts.filter_map(text_of) {
             if self.is_new(&text) {
-                tracing::warn!(kind = %request_info.kind, "{request_info}: the API server warns: {text}");
+                tracing::warn!(request = %request_info, warning = text, "API server warning");
             }
         }
     }
 
     fn is_new(&self, text: &str) -> bool {
-        let mut told = self.0.lock();
-        if told.contains(text) {
+        let mut logged = self.0.lock();
+        if logged.contains(text) {
             return false;
         }
-        if told.len() == REMEMBERED {
-            told.clear();
+        if logged.len() == WARNINGS_MAX {
+            logged.clear();
         }
-        told.insert(text.to_owned())
+        logged.insert(text.to_owned())
     }
 }
 
-/// The text of `299 agent "text"`, the only form the API server uses.
+/// Parses `299 agent "text"`, the only form the API server sends.
 fn text_of(header: &str) -> Option<String> {
     let (_, quoted) = header.strip_prefix("299 ")?.split_once(' ')?;
     let quoted = quoted.strip_prefix('"')?;
@@ -74,9 +74,9 @@ mod tests {
         let warnings = Warnings::default();
         assert!(warnings.is_new("a"));
         assert!(!warnings.is_new("a"));
-        for number in 0..REMEMBERED {
+        for number in 0..WARNINGS_MAX {
             warnings.is_new(&number.to_string());
         }
-        assert!(warnings.0.lock().len() <= REMEMBERED);
+        assert!(warnings.0.lock().len() <= WARNINGS_MAX);
     }
 }

@@ -1,21 +1,21 @@
 //! The status of an object as JSON, without encoding the rest of the object.
 //!
-//! Not every type lets its status be reached: those of `k8s_openapi` have no common trait for it.
-//! All of them can be serialized, so this serializes an object and looks at one field only.
+//! The types of `k8s_openapi` have no common trait for the status. All of them implement `Serialize`,
+//! so a serializer extracts that one field.
 
 use serde::Serialize;
 use serde::ser::{Error as _, Impossible, SerializeMap, SerializeStruct, Serializer};
 use serde_json::{Error, Value};
 
-/// The `status` of an object; none if it has none, or cannot be encoded.
+/// Returns the `status` of an object; `None` if it has none, or cannot be serialized.
 pub(super) fn status(object: &impl Serialize) -> Option<Value> {
     object.serialize(Whole).ok().flatten()
 }
 
-/// Takes the object.
+/// Serializer of the object.
 struct Whole;
 
-/// Takes its fields.
+/// Serializer of its fields.
 #[derive(Default)]
 struct Fields {
     status: Option<Value>,
@@ -193,7 +193,7 @@ mod tests {
         let encoded = json!({ "replicas": 3 });
         let typed: Deployment = serde_json::from_value(object.clone()).unwrap();
         assert_eq!(status(&typed), Some(encoded.clone()));
-        // Its fields are flattened, so it is serialized as a map.
+        // Its flattened fields are serialized as a map.
         let dynamic: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         assert_eq!(status(&dynamic), Some(encoded.clone()));
         assert_eq!(status(&object), Some(encoded));

@@ -1,8 +1,8 @@
-//! What a type keeps of a status that is set for it.
+//! Which status fields a type has.
 //!
-//! Not every status has an `observedGeneration`, and conditions of built-in types lack some fields
-//! of the common ones. What a type does not know it drops, and that is found out by decoding an
-//! object with the status as that type. Types do not change, so once is enough.
+//! Not every status has an `observedGeneration`, and conditions of built-in types lack some fields of
+//! `metav1.Condition`. Decoding an object with these fields shows which the type drops. The result is
+//! remembered per type.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -14,14 +14,14 @@ use crate::kind::Object;
 pub(super) const OBSERVED: &str = "observedGeneration";
 pub(super) const CONDITIONS: &str = "conditions";
 
-/// What is known of the type that one controller reconciles.
+/// The status fields of the type that a controller reconciles.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
     observed: Fact,
     conditions: Fact,
 }
 
-/// Whether a type keeps something as it is; not known before it was tried.
+/// Whether the type preserves a field; unknown until it was decoded once.
 #[derive(Debug, Default)]
 struct Fact(AtomicU8);
 
@@ -43,13 +43,13 @@ impl Fact {
 }
 
 impl Shape {
-    /// Whether the type is known to have no `observedGeneration`.
+    /// Returns whether the type is known to have no `observedGeneration`.
     pub(super) fn lacks_observed(&self) -> bool {
         self.observed.is_changed()
     }
 
-    /// What the type keeps of `status`, which has the `observedGeneration` that was set in it, and
-    /// conditions that were set in it if `conditions` says so.
+    /// Returns `status` without the fields that the type drops. `observed` and `conditions` state
+    /// whether `observedGeneration` and conditions were set in it.
     pub(super) fn kept<K: Object>(
         &self,
         object: &K,
@@ -72,7 +72,7 @@ impl Shape {
             }
             return kept;
         }
-        // A type that refuses what it does not know has no such field.
+        // A type that denies unknown fields has no such field.
         let mut plain = status;
         if observed && let Value::Object(fields) = &mut plain {
             fields.remove(OBSERVED);
@@ -89,7 +89,7 @@ impl Shape {
     }
 }
 
-/// The status of the object once it has been a `K`; none if it cannot be one.
+/// Returns the status after decoding the object as `K`; `None` if that fails.
 fn tried<K: Object>(object: &mut Map<String, Value>, status: &Value) -> Option<Value> {
     object.insert("status".to_owned(), status.clone());
     let typed = K::deserialize(&*object).ok()?;
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(kept["observedGeneration"], 3);
         assert!(kept["conditions"][0].get("observedGeneration").is_none());
         assert!(shape.observed.is_kept() && shape.conditions.is_changed());
-        // Without conditions nothing has to be tried any more.
+        // Without conditions no decoding is needed any more.
         let other = json!({ "observedGeneration": 4, "unknown": 1 });
         assert_eq!(shape.kept(&Deployment::default(), other.clone(), true, false), other);
 

@@ -98,7 +98,7 @@ async fn an_answer_that_never_comes_is_an_error_in_the_end() {
     let world = World::new().await;
     world.rule(|_| Fate::Hang);
     let error = world.manager().client().create(&map("a")).await.unwrap_err();
-    assert_eq!(error.to_string(), "create ConfigMap default/a: no answer from the API server");
+    assert_eq!(error.to_string(), "create ConfigMap default/a: no response from the API server");
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +193,7 @@ async fn names_that_would_reach_elsewhere_are_refused() {
     let client = manager.client();
     for namespace in ["", "..", "default/configmaps/a?"] {
         let error = client.delete_collection::<ConfigMap>(Some(namespace)).await.unwrap_err();
-        assert!(error.to_string().contains("is not the name of a namespace"), "{error}");
+        assert!(error.to_string().contains("is not a valid namespace"), "{error}");
         client.live().list::<ConfigMap>(Some(namespace), "").await.unwrap_err();
     }
     assert!(world.requests().is_empty());

@@ -53,7 +53,8 @@ fn secrets() -> evenkeel::Watch {
     evenkeel::Watch::owned::<Secret, ConfigMap>().cached(options)
 }
 
-const REFUSAL: &str = "it exists and ConfigMap default/owner does not control it; adopt it first";
+const REFUSAL: &str =
+    "the object exists and is not controlled by ConfigMap default/owner; adopt it first";
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_object_of_a_type_that_is_not_cached_is_left_alone() {

@@ -96,7 +96,7 @@ async fn a_lost_answer_makes_the_next_read_of_that_key_a_live_one() {
     });
     let client = manager.client();
     let error = client.create(&map("a")).await.unwrap_err();
-    assert_eq!(error.to_string(), "create ConfigMap default/a: no answer from the API server");
+    assert_eq!(error.to_string(), "create ConfigMap default/a: no response from the API server");
     world.requests();
     assert!(client.get::<ConfigMap>(&key("a")).await.unwrap().is_some());
     assert!(client.get::<ConfigMap>(&key("b")).await.unwrap().is_none());

@@ -447,8 +447,8 @@ async fn an_owning_apply_leaves_alone_what_the_owner_does_not_control() {
     let refused = next(&mut told).await;
     assert_eq!(
         refused,
-        "apply ConfigMap default/child: it exists and ConfigMap default/owner does not control it; \
-         adopt it first"
+        "apply ConfigMap default/child: the object exists and is not controlled by ConfigMap \
+         default/owner; adopt it first"
     );
     assert_eq!(next(&mut told).await, "true");
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
