@@ -1,9 +1,8 @@
-//! What every reconcile did and why: a bounded ring per controller.
+//! The journal: the latest reconciles of a controller, in a ring buffer.
 //!
-//! Each reconcile leaves one [`Record`]: its causes, what it read and wrote, how it ended. A program
-//! can list them and follow them. The log has one line of each, a constant message (`reconciled`,
-//! `reconcile failed`) with fields: `outcome`, `duration`, `causes`, `writes`, `error`; the span
-//! around it names the controller and the object.
+//! Each reconcile has one [`Record`] with its causes, reads, writes and outcome. Each is also logged
+//! with a constant message (`reconciled`, `reconcile failed`) and the fields `outcome`, `duration`,
+//! `causes`, `writes` and `error`, in a span that names the controller and the object.
 
 mod alarm;
 
@@ -29,13 +28,13 @@ pub use operation::{ReadOperation, ReadRecord, WriteRecord, WriteResult};
 pub use record::{Outcome, Record};
 pub(crate) use sent::{Body, Form};
 
-/// How many records a follower may fall behind before it misses some.
-const FOLLOWED: usize = 1024;
+/// The number of records a follower can lag behind before it misses some.
+const FOLLOW_BUFFER: usize = 1024;
 
-/// How many alarms are kept.
-const ALARMS: usize = 64;
+/// The number of alarms in the journal.
+const ALARMS_MAX: usize = 64;
 
-/// The latest reconciles of one controller.
+/// The latest reconciles and alarms of one controller.
 #[derive(Clone)]
 pub struct Journal(Arc<Ring>);
 
@@ -48,7 +47,7 @@ struct Ring {
 
 impl Journal {
     pub(crate) fn new(capacity: usize) -> Self {
-        let (followers, _) = broadcast::channel(FOLLOWED);
+        let (followers, _) = broadcast::channel(FOLLOW_BUFFER);
         Self(Arc::new(Ring {
             capacity,
             records: Mutex::default(),
@@ -65,32 +64,32 @@ impl Journal {
         }
         records.push_back(record.clone());
         drop(records);
-        // Without a follower there is nobody to miss it.
+        // Fails only without followers.
         let _ = self.0.followers.send(record.clone());
         record
     }
 
     pub(crate) fn alarm(&self, alarm: Alarm) {
         let mut alarms = self.0.alarms.lock();
-        if alarms.len() == ALARMS {
+        if alarms.len() == ALARMS_MAX {
             alarms.pop_front();
         }
         alarms.push_back(alarm);
     }
 
-    /// Spins, hot keys, hanging reconciles and fights that were seen, oldest first.
+    /// Returns the latest alarms, oldest first.
     #[must_use]
     pub fn alarms(&self) -> Vec<Alarm> {
         self.0.alarms.lock().iter().cloned().collect()
     }
 
-    /// The latest records, oldest first.
+    /// Returns the latest records, oldest first.
     #[must_use]
     pub fn records(&self) -> Vec<Arc<Record>> {
         self.0.records.lock().iter().cloned().collect()
     }
 
-    /// Every record from now on. A follower that falls far behind is told how many it missed.
+    /// Subscribes to new records. A follower that lags behind receives the number of missed records.
     #[must_use]
     pub fn follow(&self) -> broadcast::Receiver<Arc<Record>> {
         self.0.followers.subscribe()

@@ -1,22 +1,22 @@
-//! Keys on their way to workers.
+//! The workqueue.
 //!
-//! Between whoever notices that something may have to be done and whoever does it stands a
-//! [`Queue`]. It holds keys, not events, and promises:
+//! A [`Queue`] holds keys, not events, and guarantees, as client-go's workqueue and the priority queue
+//! of controller-runtime:
 //!
-//! - **One key, one worker.** A key is handed out to one worker at a time. Adds before that collapse
-//!   into one hand-out; adds while it runs, however many, into one more after it.
-//! - **Delays.** A key may be added for later. The earliest time wins, and an add without delay
-//!   makes the key due now and takes the delay back.
-//! - **Back-off.** A rate-limited add waits longer with each failure in a row, until
-//!   [`Queue::forget`]. A [`TokenBucket`] may limit the retries of all keys together.
-//! - **Priorities.** Higher first, first in first out among equals. A key goes up, to the tail of
-//!   the higher class, and never down. [`Ageing`] keeps the lowest class from starving.
-//! - **Causes.** Each key comes with why it is here; merging adds never loses a kind of cause.
-//! - **Bounds.** There is one entry for each distinct key that is due, delayed or running, whatever
-//!   happens to it, and a limited number for keys that are only remembered for their failures.
+//! - **One worker per key.** A key is processed by one worker at a time. Adds before that are merged
+//!   into one item; adds during processing are merged into one more item after it.
+//! - **Delays.** A key can be added with a delay. The earliest time wins, and an add without delay
+//!   makes the key due immediately.
+//! - **Backoff.** The delay of a rate-limited add grows with each consecutive failure, until
+//!   [`Queue::forget`]. A [`TokenBucket`] can limit the retries of all keys together.
+//! - **Priorities.** Higher priorities first, first in first out within a priority. The priority of a
+//!   queued key is raised, to the tail of the higher priority, and never lowered. [`Ageing`] prevents
+//!   starvation of low priorities.
+//! - **Causes.** Each key has the causes of its adds; merging never loses a kind of cause.
+//! - **Bounds.** There is one entry per distinct key that is due, delayed or processed, and a limited
+//!   number of entries that only store failures.
 //!
-//! There is no background task. Workers drive the queue: one of those that wait holds a timer, and
-//! only while a key is delayed.
+//! There is no background task: one of the waiting workers holds a timer while a key is delayed.
 //!
 //! ```
 //! use evenkeel::Key;
@@ -36,7 +36,7 @@
 //! # }
 //! ```
 
-// The state and its steps, from the outside in.
+// The state machine.
 mod core;
 
 mod classes;
@@ -51,7 +51,7 @@ mod slots;
 
 mod waiters;
 
-// What goes in and what comes out.
+// Its inputs and outputs.
 mod cause;
 
 mod item;
@@ -78,21 +78,21 @@ pub use self::item::{Drain, Get, Item};
 pub use self::limit::{Backoff, TokenBucket};
 pub use self::snapshot::{Class, Snapshot};
 
-/// The priority of work that can wait: objects of the initial list, and resync.
+/// The priority of initial lists and resyncs.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// How a queue behaves. The defaults are those of a controller.
+/// The options of a queue. The defaults are those of a controller.
 #[derive(Clone, Debug)]
 pub struct QueueOptions {
-    /// How long a key waits after each failure.
+    /// The delay of a key after each failure.
     pub backoff: Backoff,
-    /// The limit on retries of all keys together. None unless set.
+    /// The rate limit of the retries of all keys; `None` unless set.
     pub bucket: Option<TokenBucket>,
-    /// How low priorities get their turn.
+    /// How low priorities are kept from starving.
     pub ageing: Ageing,
-    /// For how many keys that are neither queued nor running their failures are remembered. Beyond
-    /// that the oldest is forgotten. Controllers forget on success, so this holds only keys whose
-    /// worker went away without a word.
+    /// The maximum number of keys that are neither queued nor processed and have failures; the oldest
+    /// is evicted. Controllers forget on success, so these are only keys that a worker did not
+    /// requeue after a failure.
     pub remembered_max: usize,
 }
 
@@ -107,54 +107,53 @@ impl Default for QueueOptions {
     }
 }
 
-/// How keys of a low priority get their turn while higher ones keep coming.
+/// Priority ageing: keeps low priorities from starving while keys of higher priority are added.
 ///
-/// Once the first key of a lower class has been due for `after`, one of every `share` hand-outs goes
-/// to it, and to the next one like it, whatever is due above. So under any load the first key of a
-/// class waits for `after` and at most `share` hand-outs more for each class that is older, the
-/// whole class makes progress, and higher priorities keep all the other hand-outs.
+/// Once the first key of a lower priority has been due for `after`, one of every `share` items is
+/// taken from there. Under any load that key waits for `after` and at most `share` more items for each
+/// priority that has waited longer, and higher priorities keep all other items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ageing {
-    /// How long a key may be passed over. [`Duration::MAX`] makes priorities strict.
+    /// How long a key waits before ageing applies. [`Duration::MAX`] makes priorities strict.
     pub after: Duration,
-    /// Of how many hand-outs one goes to a key that was passed over for longer.
+    /// One of this many items is taken from an aged priority.
     pub share: u32,
 }
 
-/// One of ten hand-outs, after ten seconds.
+/// One of ten items, after ten seconds.
 impl Default for Ageing {
     fn default() -> Self {
         Self { after: Duration::from_secs(10), share: 10 }
     }
 }
 
-/// How a key is added. By default at once and at priority 0.
+/// The options of an add. By default without delay and at priority 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
-    /// The delay until it is due. With `rate_limited`, the smaller delay of the two counts.
+    /// The delay until the key is due; with `rate_limited`, the smaller of both delays.
     pub after: Option<Duration>,
-    /// The priority; 0 unless given.
+    /// The priority; 0 unless set.
     pub priority: Option<i32>,
-    /// Whether this is a retry: counts a failure of the key and waits as [`QueueOptions::backoff`] and
-    /// [`QueueOptions::bucket`] say.
+    /// Whether this is a retry: counts a failure of the key and applies [`QueueOptions::backoff`] and
+    /// [`QueueOptions::bucket`].
     pub rate_limited: bool,
 }
 
-/// Keys on their way to workers. A handle: clones share one queue.
+/// A workqueue. Clones share one queue.
 ///
-/// See the [module](self) for what it promises. `T` is the key; `C` collects why it was added. Both
-/// are compared, merged and dropped while the queue is locked, so they have to be plain data.
+/// See the [module](self) for its guarantees. `T` is the key, `C` the merged causes. Both are compared,
+/// merged and dropped while the queue is locked, so they must be plain data.
 pub struct Queue<T, C = Causes>(Arc<Shared<T, C>>);
 
 struct Shared<T, C> {
     core: Mutex<Core<T, C>>,
     hasher: RandomState,
-    /// The zero of the queue's clock.
+    /// The start of the queue's clock.
     start: Instant,
 }
 
 impl<T, C> Queue<T, C> {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new(options: QueueOptions) -> Self {
         Self(Arc::new(Shared {
@@ -164,12 +163,12 @@ impl<T, C> Queue<T, C> {
         }))
     }
 
-    /// Waits for the next key.
+    /// Waits for the next item.
     ///
-    /// None once the queue is shut down and, if it drains, empty. Cancel safe: a future that is
-    /// dropped has taken no key, and if it was about to, another one is woken for it.
+    /// Returns `None` once the queue is shut down and, if it drains, empty. Cancel safe: a dropped
+    /// future has taken no key, and passes its wake-up to another worker.
     ///
-    /// Needs a tokio runtime with time enabled as soon as keys are delayed.
+    /// Needs a tokio runtime with time enabled once keys are delayed.
     pub fn get(&self) -> Get<'_, T, C>
     where
         T: Clone,
@@ -177,70 +176,69 @@ impl<T, C> Queue<T, C> {
         Get::new(self)
     }
 
-    /// Stops at once: whoever waits gets none, what is queued is dropped, later adds are ignored.
+    /// Shuts down the queue: waiting workers get `None`, queued keys are dropped, later adds are
+    /// ignored.
     ///
-    /// Keys that are with a worker stay with it until it is done, and are not handed out again. To
-    /// wait for them, call [`shutdown_with_drain`](Self::shutdown_with_drain) next. Calling this
-    /// twice is harmless.
+    /// Items that are being processed are not affected. To wait for them, call
+    /// [`shutdown_with_drain`](Self::shutdown_with_drain) next. Idempotent.
     pub fn shutdown(&self) {
         self.step(Core::close);
     }
 
-    /// Stops the intake now, and lets the work end.
+    /// Shuts down the queue after the due keys have been processed.
     ///
-    /// Later adds are ignored and delayed keys are dropped. Keys that are due, or are due again after
-    /// their present run, are still handed out; workers get none after the last of them. The future
-    /// resolves when every key is done, or at [`shutdown`](Self::shutdown), which gives up on them.
-    /// It does not work by itself: without workers it waits forever.
+    /// Later adds are ignored and delayed keys are dropped. Keys that are due, or due again after
+    /// their current processing, are still processed; then workers get `None`. The future resolves
+    /// when all items are done, or on [`shutdown`](Self::shutdown). Without workers it never resolves.
     pub fn shutdown_with_drain(&self) -> Drain<'_, T, C> {
         Drain::new(self)
     }
 
-    /// Whether the intake has stopped.
+    /// Returns whether the queue is shutting down or shut down.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.step(|core| core.phase != Phase::Open)
     }
 
-    /// How many keys are due. Those due again when their present run ends count too.
+    /// Returns the number of due keys, including those due again after their current processing.
     #[must_use]
     pub fn len(&self) -> usize {
         let now = self.now();
         self.step(|core| {
-            core.mature(now);
+            core.promote_due(now);
             core.classes.len() + core.again
         })
     }
 
-    /// Whether no key is due.
+    /// Returns whether no key is due.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys wait for their time.
+    /// Returns the number of delayed keys.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let now = self.now();
         self.step(|core| {
-            core.mature(now);
+            core.promote_due(now);
             core.delays.len()
         })
     }
 
-    /// How many keys are with a worker.
+    /// Returns the number of keys being processed.
     #[must_use]
     pub fn processing(&self) -> usize {
         self.step(|core| core.running.len())
     }
 
-    /// Takes one step under the lock, then wakes whomever it concerns.
+    /// Runs one step under the lock, then wakes the workers it affects.
     fn step<R>(&self, step: impl FnOnce(&mut Core<T, C>) -> R) -> R {
         #[cfg(test)]
         tests::point();
         let (result, wake) = {
             let mut core = self.0.core.lock();
-            (step(&mut core), core.settle())
+            (step(&mut core), core.wake_after_step())
         };
         #[cfg(test)]
         tests::point();
@@ -248,29 +246,28 @@ impl<T, C> Queue<T, C> {
         result
     }
 
-    /// What the queue's clock shows. Reading it is a good part of the cost of a step, so only those
-    /// steps do it that need it.
+    /// Returns the time of the queue's clock. Reading it is a significant part of the cost of a step,
+    /// so only steps that need it do.
     fn now(&self) -> u64 {
         limit::nanos(self.0.start.elapsed())
     }
 
-    /// When the queue's clock will show `at`.
+    /// Converts a time of the queue's clock.
     fn instant(&self, at: u64) -> Instant {
         self.0.start + Duration::from_nanos(at)
     }
 }
 
 impl<T: Clone + Eq + Hash, C: Merge> Queue<T, C> {
-    /// Adds a key at priority 0, due now.
+    /// Adds a key at priority 0, without delay.
     pub fn add(&self, key: T, cause: impl Into<C>) {
         self.add_with(key, AddOptions::default(), cause);
     }
 
     /// Adds a key.
     ///
-    /// One that is queued already is not queued twice: it is due at the earlier of the two times,
-    /// has the higher of the two priorities, and both causes. One that is with a worker is handed
-    /// out once more after that.
+    /// A key that is already queued is merged: it is due at the earlier time, has the higher priority,
+    /// and both causes. A key that is being processed is processed once more after that.
     pub fn add_with(&self, key: T, options: AddOptions, cause: impl Into<C>) {
         let AddOptions { after, priority, rate_limited } = options;
         let add = Add {
@@ -283,15 +280,15 @@ impl<T: Clone + Eq + Hash, C: Merge> Queue<T, C> {
         self.step(|core| core.add(now, hash, key, add));
     }
 
-    /// Forgets the failures of a key, as after a success or when it is not to be tried again.
+    /// Resets the failures of a key, after a success or a terminal error.
     ///
-    /// That ends neither its run nor a delay it is waiting for.
+    /// Neither its processing nor a pending delay is affected.
     pub fn forget(&self, key: &T) {
         let hash = self.hash(key);
         self.step(|core| core.forget(hash, key));
     }
 
-    /// How often a key has been added with the rate limit since it was last forgotten.
+    /// Returns the number of rate-limited adds of a key since it was last forgotten.
     #[must_use]
     pub fn failures(&self, key: &T) -> u32 {
         let hash = self.hash(key);
@@ -299,7 +296,7 @@ impl<T: Clone + Eq + Hash, C: Merge> Queue<T, C> {
     }
 
     fn hash(&self, key: &T) -> u32 {
-        // Half of the bits: see `slots`.
+        // 32 bits suffice: see `slots`.
         self.0.hasher.hash_one(key) as u32
     }
 }

@@ -34,7 +34,7 @@ impl Drop for Pending<'_> {
             self.client.doubt(&self.request_info.kind, key);
         }
         if let Some(operations) = &self.client.operations {
-            operations.record_write(WriteRecord::cut_short(self.request_info.clone()));
+            operations.record_write(WriteRecord::cancelled(self.request_info.clone()));
         }
     }
 }

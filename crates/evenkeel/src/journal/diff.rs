@@ -1,4 +1,4 @@
-//! Which fields differ between two states of an object, by path.
+//! The fields that differ between two states of an object.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +14,9 @@ use super::sent::Sent;
 /// A field that a write changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldChange {
-    /// The field, as in `spec.replicas`.
+    /// The path, such as `spec.replicas`.
     pub path: String,
-    /// A digest of its value now; enough to see the same value set again.
+    /// A digest of the new value.
     pub(crate) value: u64,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for FieldChange {
 }
 
 impl FieldChange {
-    /// Of the object with this uid: the same value in another object of that name is not the same.
+    /// The digest includes the uid: objects of the same name are different objects.
     fn new(path: &str, value: &Value, uid: &str) -> Self {
         let mut hasher = foldhash::fast::FixedState::default().build_hasher();
         hasher.write(uid.as_bytes());
@@ -37,26 +37,24 @@ impl FieldChange {
 }
 
 impl FieldChange {
-    /// Whether it is part of the status: a controller's own account of what it observes, which moves
-    /// with what it observes.
+    /// Returns whether the field is part of the status, which changes with the observed state.
     pub(crate) fn is_status(&self) -> bool {
         self.path.split(['.', '[']).next() == Some("status")
     }
 }
 
-/// How many paths are named.
-const NAMED: usize = 16;
+/// The maximum number of paths.
+const PATHS_MAX: usize = 16;
 
-/// Paths that differ because of what was sent, those aside that every write moves.
+/// Returns the fields that the write changed, except metadata that every write changes.
 ///
-/// Both texts come from the same server, so most of what is equal is equal as text, and is neither
-/// parsed nor copied: only what differs is taken apart.
+/// Both texts come from the same server, so equal parts are usually equal as text and not parsed.
 pub(crate) fn fields(old: &[u8], new: &[u8], sent: Sent<'_>) -> Vec<FieldChange> {
     let (Some(mut old), Some(mut new)) = (Fields::of(old), Fields::of(new)) else {
         return Vec::new();
     };
     let metadata = [&mut old, &mut new].map(|object| {
-        // List items lack them; the type does not change.
+        // List items lack them.
         object.0.remove("apiVersion");
         object.0.remove("kind");
         let mut metadata = object.0.remove("metadata").and_then(Text::fields).unwrap_or_default();
@@ -79,7 +77,7 @@ struct Found {
     changes: Vec<FieldChange>,
 }
 
-/// A value as it is written.
+/// The JSON text of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Text<'a>(&'a str);
 
@@ -97,7 +95,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The fields of an object, each as it is written.
+/// The fields of an object as JSON texts.
 #[derive(Default)]
 struct Fields<'a>(BTreeMap<Name<'a>, Text<'a>>);
 
@@ -125,7 +123,7 @@ fn compare(
     sent: Sent<'_>,
     found: &mut Found,
 ) {
-    if old == new || found.changes.len() == NAMED {
+    if old == new || found.changes.len() == PATHS_MAX {
         return;
     }
     if let (Some(old), Some(new)) = (old, new) {
@@ -145,10 +143,10 @@ fn compare(
             return;
         }
     }
-    // Null is as good as nothing, and one value may be written in two ways.
+    // Null equals a missing field, and equal values may have different texts.
     let value = |text: Option<Text<'_>>| text.map(Text::value).unwrap_or_default();
     let (old, new) = (value(old), value(new));
-    if old != new && sent.made(&old, &new) {
+    if old != new && sent.caused(&old, &new) {
         found.changes.push(FieldChange::new(path, &new, &found.uid));
     }
 }
@@ -173,7 +171,7 @@ fn compare_fields(
     }
 }
 
-/// The field manager with the latest entry but one: who else touches the object.
+/// Returns the field manager with the second latest managedFields entry.
 pub(crate) fn last_other_manager(object: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Object {

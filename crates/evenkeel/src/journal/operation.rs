@@ -1,4 +1,4 @@
-//! What one reconcile read and wrote, noted by its client as it happens.
+//! The reads and writes of a reconcile.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::error::chain;
 use crate::key::Key;
 use crate::kind::Kind;
 
-/// How many reads and how many writes of one reconcile are kept.
-const KEPT: usize = 64;
+/// The maximum number of reads, and of writes, per reconcile.
+const OPERATIONS_MAX: usize = 64;
 
-/// Collects what a reconcile does.
+/// Collects the reads and writes of a reconcile.
 #[derive(Clone, Default)]
 pub(crate) struct OperationLog(Arc<Mutex<Collected>>);
 
@@ -24,14 +24,14 @@ pub(crate) struct OperationLog(Arc<Mutex<Collected>>);
 pub(crate) struct Collected {
     pub(crate) reads: Vec<ReadRecord>,
     pub(crate) writes: Vec<WriteRecord>,
-    /// Reads and writes beyond those kept.
+    /// The number of reads and writes beyond the maximum.
     pub(crate) omitted: usize,
 }
 
 impl OperationLog {
     pub(crate) fn record_read(&self, read: ReadRecord) {
         let mut collected = self.0.lock();
-        if collected.reads.len() < KEPT {
+        if collected.reads.len() < OPERATIONS_MAX {
             collected.reads.push(read);
         } else {
             collected.omitted += 1;
@@ -40,7 +40,7 @@ impl OperationLog {
 
     pub(crate) fn record_write(&self, write: WriteRecord) {
         let mut collected = self.0.lock();
-        if collected.writes.len() < KEPT {
+        if collected.writes.len() < OPERATIONS_MAX {
             collected.writes.push(write);
         } else {
             collected.omitted += 1;
@@ -52,25 +52,25 @@ impl OperationLog {
     }
 }
 
-/// One read.
+/// A read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadRecord {
-    /// The type that was read.
+    /// The kind.
     pub kind: Kind,
-    /// What was read.
+    /// The operation and its result.
     pub operation: ReadOperation,
 }
 
-/// What a read was about.
+/// A read operation and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOperation {
-    /// One object from the cache, at this version if it was there.
+    /// One object from the cache, with its resourceVersion if it exists.
     Get(Key, Option<Version>),
-    /// A list from the cache: its namespace and how many objects it gave.
+    /// A list from the cache: its namespace and number of objects.
     List(Option<String>, usize),
-    /// One object from the API server, and whether it was there.
+    /// One object from the API server, and whether it exists.
     Live(Key, bool),
-    /// A list from the API server: its namespace and how many objects it gave.
+    /// A list from the API server: its namespace and number of objects.
     LiveList(Option<String>, usize),
 }
 
@@ -98,39 +98,39 @@ impl ReadRecord {
     }
 }
 
-/// One write.
+/// A write.
 #[derive(Clone, Debug)]
 pub struct WriteRecord {
-    /// What was written.
+    /// The request.
     pub request_info: RequestInfo,
-    /// What came of it.
+    /// Its result.
     pub result: WriteResult,
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteResult {
-    /// The object exists now, or is another; at `version`.
+    /// The object was created or changed.
     Changed {
-        /// What the object is at now.
+        /// Its new resourceVersion.
         version: Option<Version>,
-        /// The fields that the write changed, compared with what the cache had; empty when it had
-        /// nothing. What other clients changed meanwhile is not among them, nor is what an apply
-        /// gave up by no longer declaring it.
+        /// The fields that the write changed, compared with the cached object; empty if it was not
+        /// cached. Concurrent changes of other clients are not included, nor are fields that an apply
+        /// removed.
         fields: Vec<FieldChange>,
         /// The last other field manager of the object.
         other_manager: Option<String>,
     },
-    /// The server stored nothing, or nothing had to be sent.
+    /// The object did not change, or the request was not sent because nothing differed.
     Unchanged,
-    /// The object was deleted, or is on its way out.
+    /// The object was deleted or marked for deletion.
     Deleted,
     /// The write failed.
     Failed(String),
 }
 
 impl WriteRecord {
-    /// The server stored the write.
+    /// Records a write that the server persisted.
     pub(crate) fn written(
         request_info: RequestInfo,
         before: Option<&Entry>,
@@ -138,7 +138,7 @@ impl WriteRecord {
         answer: &[u8],
         version: Option<Version>,
     ) -> Self {
-        // What is not cached whole cannot be compared.
+        // An object that is not cached whole cannot be compared.
         let before = before.filter(|entry| entry.is_whole());
         let fields = before.map(|entry| {
             let fields = body.fields();
@@ -146,13 +146,13 @@ impl WriteRecord {
             diff::fields(entry.json(), answer, Sent::root(&fields, body.form, exact))
         });
         let fields = fields.unwrap_or_default();
-        // Only asked for when a field is fought over, which a status never is.
+        // Needed only for contested fields, which exclude the status.
         let contested = fields.iter().any(|field| !field.is_status());
         let other_manager = contested.then(|| diff::last_other_manager(answer)).flatten();
         Self { request_info, result: WriteResult::Changed { version, fields, other_manager } }
     }
 
-    /// Nothing was stored, or nothing had to be sent.
+    /// Records a write that changed nothing.
     pub(crate) fn unchanged(request_info: RequestInfo) -> Self {
         Self { request_info, result: WriteResult::Unchanged }
     }
@@ -161,23 +161,23 @@ impl WriteRecord {
         Self { request_info, result: WriteResult::Deleted }
     }
 
-    /// Whoever wanted the answer did not wait for it.
-    pub(crate) fn cut_short(request_info: RequestInfo) -> Self {
-        let message = "cut short before the answer came".to_owned();
+    /// Records a write whose future was dropped before the response.
+    pub(crate) fn cancelled(request_info: RequestInfo) -> Self {
+        let message = "cancelled before the response".to_owned();
         Self { request_info, result: WriteResult::Failed(message) }
     }
 
     pub(crate) fn failed(request_info: RequestInfo, error: &Error) -> Self {
         let message = match error {
             Error::Api { status, .. } => status.message.clone(),
-            Error::NoResponse { source, .. } => format!("no answer: {}", chain(&**source)),
+            Error::NoResponse { source, .. } => format!("no response: {}", chain(&**source)),
             Error::NotSent { reason, .. } => reason.clone(),
             error => error.to_string(),
         };
         Self { request_info, result: WriteResult::Failed(message) }
     }
 
-    /// The object that was written, unless it was a collection.
+    /// Returns the object of the write, unless it was a collection.
     pub(crate) fn object(&self) -> Option<(&Kind, &Key)> {
         match &self.request_info.target {
             Target::Object(key) => Some((&self.request_info.kind, key)),
@@ -193,7 +193,7 @@ impl fmt::Display for WriteRecord {
     }
 }
 
-/// What came of a write, naming so many fields at most.
+/// Displays a result with at most this many fields.
 struct Effect<'a>(&'a WriteResult, usize);
 
 impl fmt::Display for Effect<'_> {
@@ -218,16 +218,16 @@ impl fmt::Display for Effect<'_> {
     }
 }
 
-/// How many writes are part of a line.
+/// The maximum number of writes in a line.
 const SHOWN: usize = 2;
 
-/// The writes of one reconcile in a line: those that changed something or failed first, the others
-/// as a number.
+/// Displays the writes of a reconcile on one line: those that changed an object or failed, then the
+/// number of the others.
 pub(crate) struct Writes<'a> {
     pub(super) writes: &'a [WriteRecord],
-    /// The namespace of the reconciled object, which is not repeated.
+    /// The namespace of the reconciled object, which is omitted.
     pub(super) namespace: Option<&'a str>,
-    /// The error of the reconcile, which is not repeated either.
+    /// The error of the reconcile, which is not repeated.
     pub(super) error: Option<&'a str>,
 }
 
@@ -258,7 +258,7 @@ impl fmt::Display for Writes<'_> {
 }
 
 impl Writes<'_> {
-    /// `apply Deployment web`, with the namespace where it is another one.
+    /// `apply Deployment web`, with the namespace if it differs.
     fn request_info(&self, request_info: &RequestInfo, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &request_info.target {
             Target::Object(key) if key.namespace() == self.namespace => {

@@ -1,4 +1,4 @@
-//! One reconcile, as a record.
+//! The record of a reconcile.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,65 +12,65 @@ use crate::key::Key;
 use crate::kind::Kind;
 use crate::queue::Causes;
 
-/// One reconcile: why it ran, what it read and wrote, how it ended.
+/// The record of one reconcile.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The controller.
+    /// The name of the controller.
     pub controller: Arc<str>,
-    /// The type it reconciles.
+    /// The kind of the object.
     pub kind: Kind,
-    /// The object.
+    /// The key of the object.
     pub key: Key,
-    /// Why.
+    /// The causes.
     pub causes: Causes,
-    /// The priority it was queued at.
+    /// The priority in the workqueue.
     pub priority: i32,
-    /// How often it has failed in a row before.
+    /// The number of consecutive failures before.
     pub failures: u32,
-    /// When it began.
+    /// When the reconcile started.
     pub started: Timestamp,
-    /// How long the key had been ready in the queue.
+    /// How long the key was due in the workqueue.
     pub queue_duration: Duration,
-    /// How long it took.
+    /// How long the reconcile took.
     pub duration: Duration,
-    /// What it read, as far as kept.
+    /// The first reads.
     pub reads: Vec<ReadRecord>,
-    /// What it wrote, as far as kept.
+    /// The first writes.
     pub writes: Vec<WriteRecord>,
-    /// Reads and writes beyond those kept.
+    /// The number of reads and writes that are not stored.
     pub omitted: usize,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// How a reconcile ended.
+/// The outcome of a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing is left to do.
+    /// Succeeded.
     Done,
-    /// It is run again soon.
+    /// Succeeded and requeued.
     Requeue,
-    /// It is run again after this long.
+    /// Succeeded and requeued after this delay.
     RequeueAfter(Duration),
-    /// It failed and is retried.
+    /// Failed; retried.
     Failed(String),
-    /// It failed and is not retried.
+    /// Failed with a terminal error; not retried.
     Terminal(String),
-    /// It panicked and is retried.
+    /// Panicked; retried.
     Panicked(String),
-    /// It took longer than it may and is retried.
+    /// Exceeded this timeout; retried.
     TimedOut(Duration),
 }
 
 impl Record {
-    /// The writes that changed something.
+    /// Iterates over the writes that changed an object.
     pub fn changes(&self) -> impl Iterator<Item = &WriteRecord> {
         self.writes.iter().filter(|write| {
             matches!(write.result, WriteResult::Changed { .. } | WriteResult::Deleted)
         })
     }
 
-    /// The writes in a line; none if there were none.
+    /// Returns a one-line summary of the writes, if any.
     pub(crate) fn summary(&self) -> Option<Writes<'_>> {
         let error = self.outcome.error();
         let namespace = self.key.namespace();
@@ -79,8 +79,8 @@ impl Record {
     }
 }
 
-/// One line, short: the object, the first cause, the first writes, the outcome. What is left out is
-/// counted.
+/// One line: the object, the first cause, the first writes, the outcome, and the number of omitted
+/// causes and writes.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -99,7 +99,7 @@ impl fmt::Display for Record {
 }
 
 impl Outcome {
-    /// The outcome in a word or two, without the error: `done`, `requeued after 5s`, `failed`.
+    /// Returns the outcome without the error: `done`, `requeued after 5s`, `failed`.
     #[must_use]
     pub fn summary(&self) -> Cow<'static, str> {
         match self {
@@ -113,7 +113,7 @@ impl Outcome {
         }
     }
 
-    /// The message of the error or panic, if it ended with one.
+    /// Returns the message of the error or panic, if any.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         match self {
@@ -198,7 +198,7 @@ mod tests {
             "ConfigMap shop/web (1.2ms): updated (generation 3→4) and 3 more; apply Deployment web \
              (spec.replicas and 3 more), 2 unchanged; done"
         );
-        // An ordinary one has one cause.
+        // A typical record has one cause.
         let change = Change { generation: Some((3, 4)), ..Change::default() };
         record.causes = Cause::Updated(Origin::own(Kind::of::<ConfigMap>()), change).into();
         assert!(record.to_string().chars().count() <= 120, "{record}");
@@ -222,7 +222,7 @@ mod tests {
         let line = record(vec![failed()], Outcome::Failed(error)).to_string();
         let end = "; apply Service web failed; failed: apply Service shop/web: the port is taken";
         assert!(line.ends_with(end), "{line}");
-        // The reconciler went on after this one, so the outcome does not name it.
+        // The reconciler ignored the error, so the outcome does not include it.
         let line = record(vec![failed()], Outcome::Done).to_string();
         assert!(line.ends_with("; apply Service web failed: the port is taken; done"), "{line}");
     }

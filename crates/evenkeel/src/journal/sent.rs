@@ -1,31 +1,30 @@
-//! What a write asked for, walked beside the difference that it is held responsible for.
+//! The fields that a write set, to attribute changes to it.
 //!
-//! The cache is always a little behind: between the state it has and the answer to a write, other
-//! clients may have written too. A field that differs is credited to the write only if the write
-//! set it.
+//! The cache is stale by nature: other clients may have written between the cached state and the
+//! response of a write. A changed field is attributed to the write only if the write set it.
 
 use serde_json::{Map, Value};
 
 use crate::cache::Version;
 
-/// The body of a write, and how the server combines it with the stored object.
+/// The body of a write and its merge strategy.
 pub(crate) struct Body<'a> {
     /// The bytes that were sent.
     pub(crate) bytes: &'a [u8],
-    /// How they are combined with the object.
+    /// How the server merges them into the object.
     pub(crate) form: Form,
 }
 
-/// How a body becomes part of the stored object.
+/// How the server merges a body into the stored object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The body is the whole object: what it lacks is removed.
+    /// Update: the body replaces the object.
     Whole,
-    /// What the body has is set; lists are replaced.
+    /// Merge patch: fields are set, lists are replaced.
     Merge,
-    /// What the body has is set; lists are merged by item.
+    /// Apply or strategic merge patch: fields are set, lists are merged by item.
     MergeLists,
-    /// The body is a list of JSON patch operations.
+    /// JSON patch.
     Operations,
 }
 
@@ -38,15 +37,15 @@ pub(crate) struct Sent<'a> {
 
 #[derive(Clone, Copy)]
 enum Part<'a> {
-    /// Every difference from here on is the write's.
+    /// Every change below is attributed to the write.
     All,
-    /// The write has this here.
+    /// The value in the body.
     Value(&'a Value),
-    /// The write has nothing here.
+    /// The body has no value.
     Missing,
 }
 
-/// The fields by which items of a list are told apart in Kubernetes APIs.
+/// The merge keys of list items in Kubernetes APIs.
 const IDENTITY: [&str; 10] = [
     "name",
     "type",
@@ -61,7 +60,7 @@ const IDENTITY: [&str; 10] = [
 ];
 
 impl Body<'_> {
-    /// The fields that the body sets. One that cannot be read sets none.
+    /// Returns the fields that the body sets; none if it does not parse.
     pub(crate) fn fields(&self) -> Value {
         let body: Value = serde_json::from_slice(self.bytes).unwrap_or_default();
         match (self.form, body) {
@@ -71,10 +70,10 @@ impl Body<'_> {
     }
 }
 
-/// The places that the operations of a JSON patch touch, as a tree whose leaves are null.
+/// Returns the paths of the operations of a JSON patch as a tree with null leaves.
 fn touched(operations: &[Value]) -> Value {
     let mut root = Value::Object(Map::new());
-    // What a test names is not changed by it.
+    // A test operation changes nothing.
     let changing = operations.iter().filter(|operation| operation["op"] != "test");
     let pointers = changing.flat_map(|operation| {
         let from = operation["from"].as_str().filter(|_| operation["op"] == "move");
@@ -95,30 +94,30 @@ fn touched(operations: &[Value]) -> Value {
 }
 
 impl<'a> Sent<'a> {
-    /// The root of a body. `exact` if the write was accepted only because the object was at the
-    /// version that it is compared with: then no other write came between.
+    /// Returns the root of a body. `exact` states that the resourceVersion precondition of the write
+    /// was that of the cached object: then there was no write in between.
     pub(crate) fn root(fields: &'a Value, form: Form, exact: bool) -> Self {
         Self { part: if exact { Part::All } else { Part::Value(fields) }, form }
     }
 
-    /// The part at a field of this one.
+    /// Returns the part at a field.
     pub(crate) fn field(self, name: &str) -> Self {
         let part = match self.part {
             Part::Value(Value::Object(fields)) => {
                 fields.get(name).map_or(Part::Missing, Part::Value)
             }
-            // Something else is put in the place of the object.
+            // The body replaces the object by another value.
             Part::Value(_) => Part::All,
             part => part,
         };
         Self { part, ..self }
     }
 
-    /// The part at an item of this list, which `item` returns as it is now.
+    /// Returns the part at an item of this list; `item` returns its new value.
     pub(crate) fn item(self, index: usize, item: impl FnOnce() -> Value) -> Self {
         let part = match self.part {
             Part::Value(Value::Array(items)) => counterpart(items, index, &item()),
-            // The places that a JSON patch touches.
+            // The paths of a JSON patch.
             Part::Value(Value::Object(places)) => {
                 places.get(&index.to_string()).map_or(Part::Missing, Part::Value)
             }
@@ -128,9 +127,8 @@ impl<'a> Sent<'a> {
         Self { part, ..self }
     }
 
-    /// Whether the write is what made `old` into `new` here: it asked for something else than what
-    /// was there.
-    pub(crate) fn made(self, old: &Value, new: &Value) -> bool {
+    /// Returns whether the write changed `old` to `new`.
+    pub(crate) fn caused(self, old: &Value, new: &Value) -> bool {
         match self.part {
             Part::All => true,
             Part::Value(_) if self.form == Form::Operations => true,
@@ -144,20 +142,20 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// The item of a list that was sent for `item`.
+/// Returns the item of the body that corresponds to `item`.
 fn counterpart<'a>(items: &'a [Value], index: usize, item: &Value) -> Part<'a> {
     let shared = |name: &&&str| {
         item.get(**name).is_some() && items.iter().any(|sent| sent.get(**name).is_some())
     };
     let sent = match IDENTITY.iter().find(shared) {
         Some(name) => items.iter().find(|sent| sent.get(*name) == item.get(*name)),
-        // Items without names are replaced with the whole list.
+        // Lists without a merge key are replaced.
         None => items.get(index),
     };
     sent.map_or(Part::Missing, Part::Value)
 }
 
-/// Whether all of `part` is in `whole`.
+/// Returns whether `whole` contains `part`.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part
@@ -170,7 +168,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// The version that the object had to be at for the write to be accepted, if the body names one.
+/// Returns the resourceVersion precondition of the body, if any.
 pub(crate) fn precondition(fields: &Value) -> Option<Version> {
     fields["metadata"]["resourceVersion"].as_str().and_then(Version::parse)
 }
@@ -181,8 +179,8 @@ mod tests {
 
     use super::*;
 
-    /// The fields that differ and are credited to a write of `body`.
-    fn credited(old: &Value, new: &Value, form: Form, body: &Value) -> Vec<String> {
+    /// Returns the changed fields that are attributed to a write of `body`.
+    fn attributed(old: &Value, new: &Value, form: Form, body: &Value) -> Vec<String> {
         let bytes = body.to_string().into_bytes();
         let fields = Body { bytes: &bytes, form }.fields();
         let sent = Sent::root(&fields, form, false);
@@ -208,19 +206,19 @@ mod tests {
             "spec": {"replicas": 2, "containers": [{"name": "y", "image": "y:2"}]},
         });
         let expected = ["metadata.labels.a.b/c", "spec.containers[1].image", "spec.replicas"];
-        assert_eq!(credited(&old, &new, Form::MergeLists, &body), expected);
+        assert_eq!(attributed(&old, &new, Form::MergeLists, &body), expected);
     }
 
     #[test]
-    fn an_item_that_another_client_added_to_a_list_is_not_credited() {
+    fn an_item_that_another_client_added_to_a_list_is_not_attributed() {
         let old = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         let theirs = json!({"type": "Other", "status": "True"});
         let both = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}, theirs]}});
         let ours =
             |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
-        let credited = |status| credited(&old, &both(status), Form::MergeLists, &ours(status));
-        assert!(credited("True").is_empty());
-        assert_eq!(credited("False"), ["status.conditions"]);
+        let attributed = |status| attributed(&old, &both(status), Form::MergeLists, &ours(status));
+        assert!(attributed("True").is_empty());
+        assert_eq!(attributed("False"), ["status.conditions"]);
     }
 
     #[test]
@@ -230,14 +228,14 @@ mod tests {
         let new = json!({"metadata": {}, "data": {"a": "2", "c": "2"}});
         let merge = json!({"metadata": {"finalizers": []}, "data": {"b": null}});
         let expected = ["metadata.finalizers", "data.b"];
-        assert_eq!(credited(&old, &new, Form::Merge, &merge), expected);
+        assert_eq!(attributed(&old, &new, Form::Merge, &merge), expected);
         let operations = json!([
             {"op": "test", "path": "/data/c", "value": "1"},
             {"op": "move", "from": "/data/b", "path": "/data/a"},
             {"op": "remove", "path": "/metadata/finalizers/0"},
         ]);
         let expected = ["metadata.finalizers", "data.a", "data.b"];
-        assert_eq!(credited(&old, &new, Form::Operations, &operations), expected);
+        assert_eq!(attributed(&old, &new, Form::Operations, &operations), expected);
     }
 
     #[test]
@@ -245,6 +243,6 @@ mod tests {
         let old = json!({"spec": {"a": 1, "b": 1}, "status": {"n": 1}});
         let new = json!({"spec": {"a": 2}, "status": {"n": 2}});
         let body = json!({"spec": {"a": 2}, "status": {"n": 1}});
-        assert_eq!(credited(&old, &new, Form::Whole, &body), ["spec.a", "spec.b"]);
+        assert_eq!(attributed(&old, &new, Form::Whole, &body), ["spec.a", "spec.b"]);
     }
 }

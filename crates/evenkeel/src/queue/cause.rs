@@ -1,11 +1,10 @@
 //! Why a key is in the queue.
 //!
-//! Each add brings one [`Cause`]. The queue merges them into [`Causes`], which is capped: it forgets
-//! details when there are many, never that there was a cause of some kind. Causes are for people,
-//! logs and the journal; a reconciler must not decide by them.
+//! Each add has one [`Cause`]. The queue merges them into [`Causes`], which is bounded: it may drop
+//! details, but never a kind of cause. Causes are for logs and the journal; a reconciler must not
+//! decide by them.
 //!
-//! The common case, one cause that is about the very object the key names, takes 24 bytes and no
-//! allocation, so that a million queued keys stay cheap.
+//! The common case, one cause about the object of the key, takes 24 bytes and no allocation.
 
 mod merged;
 
@@ -18,50 +17,50 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use self::merged::Causes;
 use crate::{Key, Kind};
 
-/// Something of which several become one when adds of one key are merged.
+/// Causes that are merged when adds of one key are merged.
 pub trait Merge {
-    /// Takes in a later one.
+    /// Merges a later one into this.
     fn merge(&mut self, later: Self);
 
-    /// Drops what stands for a timer: it has not fired, and the key is due for another reason.
+    /// Drops the causes of timers that have not fired: the key is due for another reason.
     fn drop_timers(&mut self) {}
 }
 
-/// For queues whose users do not care why.
+/// For queues without causes.
 impl Merge for () {
     fn merge(&mut self, (): Self) {}
 }
 
-/// Why a key was added.
+/// The cause of an add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The controller has started.
+    /// The controller started.
     Start,
-    /// The initial list had this object.
+    /// This object was in the initial list.
     Listed(Origin),
     /// This object was created.
     Created(Origin),
-    /// This object was changed.
+    /// This object was updated.
     Updated(Origin, Change),
     /// This object was deleted.
     Deleted(Origin),
-    /// The regular second look at this object, which has not changed.
+    /// A periodic resync of this object, which has not changed.
     Resync(Origin),
-    /// The reconciler asked to be called again.
+    /// The reconciler requeued the key.
     Requeue,
     /// The reconciler asked to be called again after some time.
     RequeueAfter(Duration),
-    /// The reconciler failed so many times in a row.
+    /// A retry after this many consecutive failures.
     Retry(u32),
-    /// Something outside the cluster, by name: a channel, a stream, an interval.
+    /// A source by name: a channel, a stream, an interval.
     External(Arc<str>),
 }
 
-/// The object that a cause is about: the one that the queued key names, or another one.
+/// The object of a cause: the object of the queued key, or another one.
 ///
-/// It is a shared pointer. Make one for a kind and clone it, where it is the key's own object; then a
-/// cause costs no allocation.
+/// A shared pointer: clone one value per kind for the keys' own objects, so that a cause needs no
+/// allocation.
 ///
 /// ```
 /// use evenkeel::queue::Origin;
@@ -80,24 +79,24 @@ pub struct Origin(Arc<Inner>);
 enum Inner {
     Own(Kind),
     Other(Kind, Key),
-    /// Not an object at all, but it is kept where objects are; never seen outside.
+    /// A source, stored in place of an object; internal.
     External(Arc<str>),
 }
 
 impl Origin {
-    /// The object that the queued key names.
+    /// Returns the origin for the object of the queued key.
     #[must_use]
     pub fn own(kind: Kind) -> Self {
         Self(Arc::new(Inner::Own(kind)))
     }
 
-    /// Another object, as one that is owned by the object that the queued key names.
+    /// Returns the origin for another object, such as one owned by the object of the queued key.
     #[must_use]
     pub fn other(kind: Kind, key: Key) -> Self {
         Self(Arc::new(Inner::Other(kind, key)))
     }
 
-    /// The kind of the object.
+    /// Returns the kind of the object.
     #[must_use]
     pub fn kind(&self) -> Option<&Kind> {
         match &*self.0 {
@@ -106,7 +105,7 @@ impl Origin {
         }
     }
 
-    /// The key of the object, unless it is the queued one.
+    /// Returns the key of the object, unless it is the queued key.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match &*self.0 {
@@ -133,10 +132,10 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// What an update changed, as far as the metadata tells.
+/// What an update changed, according to the metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// The generation before and after, if it changed: the spec did.
+    /// The generation before and after, if it changed.
     pub generation: Option<(i64, i64)>,
     /// Labels changed.
     pub labels: bool,
@@ -146,19 +145,18 @@ pub struct Change {
     pub finalizers: bool,
     /// Owner references changed.
     pub owners: bool,
-    /// The object is to be deleted and was not before.
+    /// deletionTimestamp was set.
     pub deletion: bool,
-    /// The object was deleted and made anew under its name.
+    /// The object was deleted and created again.
     pub replaced: bool,
-    /// The status changed: none of those did, and the generation, which counts changes of the spec,
-    /// did not either.
+    /// The status changed: neither the generation nor any of the above did.
     pub status: bool,
-    /// The content of an object without a generation changed, as the data of a ConfigMap.
+    /// The content of an object without generation changed, such as the data of a ConfigMap.
     pub content: bool,
 }
 
 impl Change {
-    /// What changed between two versions of an object.
+    /// Returns the changes between two versions of an object.
     #[must_use]
     pub fn between(old: &ObjectMeta, new: &ObjectMeta) -> Self {
         let generation = match (old.generation, new.generation) {
@@ -179,8 +177,8 @@ impl Change {
         change.or_rest(written, new.generation.is_some())
     }
 
-    /// Attributes a write that changed none of the metadata to the status, or to the content where
-    /// there is no generation to tell the two apart.
+    /// Attributes a write that changed none of the metadata to the status, or to the content if the
+    /// object has no generation.
     pub(crate) fn or_rest(self, written: bool, has_generation: bool) -> Self {
         let rest = written && self == Self::default();
         Self { status: rest && has_generation, content: rest && !has_generation, ..self }
@@ -220,7 +218,7 @@ impl Change {
     }
 }
 
-/// `generation 3→4, labels`; nothing if nothing changed.
+/// `generation 3→4, labels`; empty if nothing changed.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = self.bits();
@@ -306,7 +304,7 @@ impl fmt::Display for CauseKind {
 pub struct CauseKinds(u16);
 
 impl CauseKinds {
-    /// The kinds that wait for their time.
+    /// The kinds that have a delay.
     const TIMERS: Self = Self::one(CauseKind::Requeue)
         .union(Self::one(CauseKind::RequeueAfter))
         .union(Self::one(CauseKind::Retry));
@@ -315,19 +313,19 @@ impl CauseKinds {
         Self(1 << kind as u16)
     }
 
-    /// Whether a kind is in the set.
+    /// Returns whether a kind is in the set.
     #[must_use]
     pub const fn contains(self, kind: CauseKind) -> bool {
         self.0 & Self::one(kind).0 != 0
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The kinds in the set, in the order of [`CauseKind`].
+    /// Iterates over the kinds in the order of [`CauseKind`].
     pub fn iter(self) -> impl Iterator<Item = CauseKind> {
         CauseKind::ALL.into_iter().filter(move |kind| self.contains(*kind))
     }

@@ -1,7 +1,7 @@
-//! Keys that are due, by priority: the highest class first, the oldest key first within a class.
+//! Due keys by priority: the highest class first, first in first out within a class.
 //!
-//! Strict priorities starve. So of every few hand-outs one may go to the class whose first key has
-//! been passed over for longer than allowed; see [`Ageing`].
+//! [`Ageing`] prevents starvation: one of every few items is taken from the class whose first key has
+//! waited too long.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Classes {
     /// [`Ageing::after`] and [`Ageing::share`].
     after: u64,
     share: u32,
-    /// Hand-outs that passed over a lower class since one went to it.
+    /// Items taken since one was taken from a lower class.
     passed: u32,
 }
 
@@ -36,13 +36,13 @@ impl Classes {
         self.len == 0
     }
 
-    /// Puts a slot at the tail of the class of its priority.
+    /// Adds a slot to the tail of the class of its priority.
     pub(super) fn push<T, C>(&mut self, slots: &mut Slots<T, C>, slot: u32) {
         self.lists.entry(slots[slot].priority).or_insert(List::new()).push(slots, slot);
         self.len += 1;
     }
 
-    /// Takes out a slot that is in the class of its priority.
+    /// Removes a slot from the class of its priority.
     pub(super) fn unlink<T, C>(&mut self, slots: &mut Slots<T, C>, slot: u32) {
         let priority = slots[slot].priority;
         let Some(list) = self.lists.get_mut(&priority) else { return };
@@ -53,7 +53,7 @@ impl Classes {
         }
     }
 
-    /// Takes out the slot whose turn it is.
+    /// Removes and returns the next slot.
     pub(super) fn pop<T, C>(&mut self, slots: &mut Slots<T, C>, now: u64) -> Option<u32> {
         let highest = self.lists.last_key_value()?.1.first();
         let next = match self.aged(slots, now) {
@@ -67,7 +67,7 @@ impl Classes {
         Some(next)
     }
 
-    /// The key of a lower class that has waited too long, if its class has a turn now.
+    /// Returns the key of a lower class that has waited too long, if ageing applies now.
     fn aged<T, C>(&mut self, slots: &Slots<T, C>, now: u64) -> Option<u32> {
         if self.lists.len() < 2 {
             self.passed = 0;
@@ -82,7 +82,7 @@ impl Classes {
         (now.saturating_sub(slots[oldest].since) >= self.after).then_some(oldest)
     }
 
-    /// Each class from the highest down: priority, number of keys, the first of them.
+    /// Iterates over the classes from the highest: priority, number of keys, first key.
     pub(super) fn iter(&self) -> impl Iterator<Item = (i32, usize, u32)> {
         let classes = self.lists.iter().rev();
         classes.filter_map(|(priority, list)| Some((*priority, list.len(), list.first()?)))

@@ -1,11 +1,12 @@
-//! The state of a queue and every step it can take, in terms of a clock that the caller reads.
+//! The state machine of the queue. The caller passes the time.
 //!
-//! A key is *pending* (due, or delayed until its time), *running* (with a worker), both, or neither
-//! and then kept only while it has failures to remember. The invariants: a key has one slot; a key
-//! in [`Classes`] is due and not running, so no key is ever with two workers; a key that becomes due
-//! while it runs is `again`, and joins its class when the run ends.
+//! A key is *pending* (due or delayed), *running* (processed by a worker), both, or neither; in the
+//! last case it is kept only for its failures. Invariants: a key has one slot; a key in [`Classes`] is
+//! due and not running, so that no two workers process one key; a key that becomes due while it runs
+//! is counted in `again` and added to its class when the run ends.
 //!
-//! Steps end in [`Core::settle`], which says whom to wake. Wakers are called outside the lock.
+//! Each step ends with [`Core::wake_after_step`], which returns the workers to wake. Wakers are called
+//! outside the lock.
 
 use std::cmp::Ordering;
 use std::task::Waker;
@@ -20,7 +21,7 @@ use super::slots::{Pending, Slots};
 use super::waiters::Waiters;
 use super::{Backoff, Merge, QueueOptions};
 
-/// Longer delays than this are cut: no timer would live to see the difference.
+/// The maximum delay; longer ones are reduced to it.
 const DELAY_MAX: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
 
 #[derive(Debug)]
@@ -29,13 +30,13 @@ pub(super) struct Core<T, C> {
     pub(super) classes: Classes,
     pub(super) delays: Delays,
     pub(super) running: Running,
-    /// How many keys are due as soon as their present run ends.
+    /// The number of keys that are due when their current run ends.
     pub(super) again: usize,
-    /// Keys that are neither pending nor running but have failed, the oldest first.
+    /// Keys that are neither pending nor running but have failures, the oldest first.
     pub(super) remembered: List,
     pub(super) waiters: Waiters,
     pub(super) phase: Phase,
-    /// How often [`Core::close`] was called; each call releases the drains before it.
+    /// The number of calls of [`Core::close`]; each call completes the drains before it.
     pub(super) closed: u32,
     pub(super) counts: Counts,
     remembered_max: usize,
@@ -46,13 +47,13 @@ pub(super) struct Core<T, C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
-    /// Takes nothing in; what is due still goes out.
+    /// Ignores adds; due keys are still processed.
     Draining,
-    /// Takes nothing in, gives nothing out.
+    /// Ignores adds and returns no items.
     Closed,
 }
 
-/// Totals since the queue was made.
+/// Counters since the queue was created.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) adds: u64,
@@ -61,9 +62,9 @@ pub(super) struct Counts {
     pub(super) taken: u64,
 }
 
-/// Who is to be woken, once the lock is released.
+/// The workers to wake once the lock is released.
 #[derive(Debug)]
-#[must_use = "somebody would sleep forever"]
+#[must_use = "the workers must be woken"]
 pub(super) enum Wake {
     One(Option<Waker>),
     All(Vec<Waker>),
@@ -78,7 +79,7 @@ impl Wake {
     }
 }
 
-/// One wish to have a key worked on.
+/// An add of a key.
 #[derive(Debug)]
 pub(super) struct Add<C> {
     pub(super) after: Option<Duration>,
@@ -87,7 +88,7 @@ pub(super) struct Add<C> {
     pub(super) cause: C,
 }
 
-/// A key on its way to a worker.
+/// A key taken by a worker.
 #[derive(Debug)]
 pub(super) struct Taken<T, C> {
     pub(super) key: T,
@@ -95,7 +96,7 @@ pub(super) struct Taken<T, C> {
     pub(super) priority: i32,
     pub(super) queued_for: Duration,
     pub(super) failures: u32,
-    /// Its place in the running table.
+    /// Its index in the running table.
     pub(super) run: u32,
 }
 
@@ -127,8 +128,8 @@ impl<T, C> Core<T, C> {
         if self.phase != Phase::Open {
             return;
         }
-        // Those whose time has come are due before this one.
-        self.mature(now);
+        // Delayed keys that are due come before this one.
+        self.promote_due(now);
         let slot = match self.slots.find(hash, &key) {
             Some(slot) => slot,
             None => self.slots.insert(hash, key),
@@ -142,7 +143,7 @@ impl<T, C> Core<T, C> {
             Pending::Delayed => Some(self.delays.at(&self.slots, slot)),
         };
         let entry = &mut self.slots[slot];
-        // The key is due at the earlier of two times: what waits for the later one is not why.
+        // The key is due at the earlier time, so a timer of the later time is not a cause.
         let at = delay.unwrap_or(now);
         if let (Some(until), Some(causes)) = (waits_until, &mut entry.causes) {
             match at.cmp(&until) {
@@ -175,18 +176,18 @@ impl<T, C> Core<T, C> {
             }
             (Pending::Delayed, Some(at)) => {
                 entry.priority = entry.priority.max(priority);
-                self.delays.hasten(&mut self.slots, slot, at);
+                self.delays.decrease(&mut self.slots, slot, at);
             }
             (Pending::Due, _) => self.raise(slot, priority),
         }
     }
 
-    /// Takes the key whose turn it is.
+    /// Takes the next key.
     pub(super) fn take(&mut self, now: u64) -> Option<Taken<T, C>>
     where
         T: Clone,
     {
-        self.mature(now);
+        self.promote_due(now);
         let slot = self.classes.pop(&mut self.slots, now)?;
         let entry = &mut self.slots[slot];
         let taken = Taken {
@@ -204,7 +205,7 @@ impl<T, C> Core<T, C> {
         Some(taken)
     }
 
-    /// Ends a run; a key that became due meanwhile is queued.
+    /// Ends a run; a key that became due during it is queued.
     pub(super) fn done(&mut self, run: u32) {
         if self.slots.is_sparse() {
             self.compact();
@@ -222,7 +223,7 @@ impl<T, C> Core<T, C> {
         }
     }
 
-    /// Forgets the failures of a key, and the key if that was all there was to it.
+    /// Resets the failures of a key, and removes the key if it is not pending or running.
     pub(super) fn forget(&mut self, hash: u32, key: &T)
     where
         T: Eq,
@@ -236,38 +237,38 @@ impl<T, C> Core<T, C> {
         }
     }
 
-    /// Stops the intake. Delayed keys are dropped; they would not be due in time.
+    /// Stops accepting adds and drops delayed keys.
     pub(super) fn drain(&mut self, now: u64) {
         if self.phase == Phase::Open {
-            self.mature(now);
+            self.promote_due(now);
             self.phase = Phase::Draining;
             self.drop_all(|pending| pending != Pending::Due);
         }
     }
 
-    /// Stops everything. What is pending is dropped.
+    /// Shuts down; pending keys are dropped.
     pub(super) fn close(&mut self) {
         self.phase = Phase::Closed;
         self.closed = self.closed.wrapping_add(1);
         self.drop_all(|_| true);
     }
 
-    /// Whether nothing will ever be handed out again.
-    pub(super) fn is_over(&self) -> bool {
+    /// Returns whether the queue will return no more items.
+    pub(super) fn is_finished(&self) -> bool {
         self.phase != Phase::Open && self.classes.is_empty() && self.again == 0
     }
 
-    /// Makes due whatever is by `now`, in the order of the times.
-    pub(super) fn mature(&mut self, now: u64) {
+    /// Moves delayed keys that are due by `now` to their classes, in the order of their times.
+    pub(super) fn promote_due(&mut self, now: u64) {
         while let Some((at, slot)) = self.delays.pop(&mut self.slots, now) {
             self.due(slot, at);
         }
     }
 
-    /// Whom to wake after a step. While there is work one is enough, for whoever wakes takes a step
-    /// too; at the end it is everybody.
-    pub(super) fn settle(&mut self) -> Wake {
-        if !self.is_over() {
+    /// Returns the workers to wake after a step. One suffices while the queue runs, because its own
+    /// step wakes the next; when the queue is finished it is all of them.
+    pub(super) fn wake_after_step(&mut self) -> Wake {
+        if !self.is_finished() {
             let due = !self.classes.is_empty();
             return Wake::One(self.waiters.next_to_wake(due, self.delays.first()));
         }
@@ -275,8 +276,7 @@ impl<T, C> Core<T, C> {
         Wake::All(self.waiters.all(drained))
     }
 
-    /// Gives back the memory of a burst. What is outside of the core goes by runs, not by slots, so
-    /// nobody notices.
+    /// Releases memory after a burst. Items refer to runs, not to slots, so they stay valid.
     pub(super) fn compact(&mut self) {
         let numbers = self.slots.compact();
         self.classes.renumber(&numbers);
@@ -285,7 +285,7 @@ impl<T, C> Core<T, C> {
         self.remembered.renumber(&numbers);
     }
 
-    /// A key that is not pending, or no longer delayed, wants a worker.
+    /// Makes a key due that is not pending, or no longer delayed.
     fn due(&mut self, slot: u32, since: u64) {
         self.counts.adds += 1;
         let entry = &mut self.slots[slot];
@@ -298,7 +298,7 @@ impl<T, C> Core<T, C> {
         }
     }
 
-    /// Moves a due key to the tail of a higher class, never to a lower one.
+    /// Moves a due key to the tail of a higher class; never to a lower one.
     fn raise(&mut self, slot: u32, priority: i32) {
         let entry = &mut self.slots[slot];
         if priority <= entry.priority {
@@ -313,7 +313,7 @@ impl<T, C> Core<T, C> {
         self.classes.push(&mut self.slots, slot);
     }
 
-    /// When an added key may be due; none for now. Counts the failure that a rate limit stands for.
+    /// Returns when an added key is due; `None` for now. A rate-limited add counts as a failure.
     fn delay(&mut self, now: u64, slot: u32, add: &Add<C>) -> Option<u64> {
         let limit = add.rate_limited.then(|| {
             let failures = &mut self.slots[slot].failures;
@@ -329,7 +329,7 @@ impl<T, C> Core<T, C> {
         (!delay.is_zero()).then(|| now.saturating_add(nanos(delay.min(DELAY_MAX))))
     }
 
-    /// Takes a key off the list of those that are only remembered, if it is there.
+    /// Removes a key from the list of keys that only have failures, if it is there.
     fn recall(&mut self, slot: u32) {
         let entry = &self.slots[slot];
         if entry.failures > 0 && entry.pending == Pending::No && !entry.running {
@@ -337,7 +337,7 @@ impl<T, C> Core<T, C> {
         }
     }
 
-    /// Lets go of a key that is neither pending nor running, unless it has failures to remember.
+    /// Removes a key that is neither pending nor running, unless it has failures.
     fn retire(&mut self, slot: u32) {
         if self.slots[slot].failures == 0 || self.phase != Phase::Open {
             self.slots.remove(slot);
@@ -352,12 +352,12 @@ impl<T, C> Core<T, C> {
         }
     }
 
-    /// Makes the keys whose state is `gone` no longer pending.
-    fn drop_all(&mut self, gone: impl Fn(Pending) -> bool) {
+    /// Drops the pending keys that match `drops`.
+    fn drop_all(&mut self, drops: impl Fn(Pending) -> bool) {
         let used: Vec<u32> = self.slots.used().collect();
         for slot in used {
             let pending = self.slots[slot].pending;
-            if !gone(pending) {
+            if !drops(pending) {
                 continue;
             }
             self.recall(slot);

@@ -1,17 +1,17 @@
-//! Keys whose time has not come: a heap by time, in which each slot knows its place.
+//! Delayed keys: a heap ordered by time, with the heap index stored in each slot.
 //!
-//! Knowing the place is what lets a key move to an earlier time or leave at once, so that the heap
-//! never holds more than one entry for a key and nothing stale.
+//! With the index a key can be moved or removed directly, so that the heap has at most one entry per
+//! key and no stale entries.
 
 use super::slots::{Renumbering, Slots};
 
-/// Children of one entry. Four make the heap flatter than two, and they share a cache line.
+/// Children per entry. Four make the heap flatter than two and share a cache line.
 const ARITY: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Delays {
     heap: Vec<Entry>,
-    /// Tells apart those due at one instant: first come, first served.
+    /// Orders entries of the same time: first in, first out.
     sequence: u32,
 }
 
@@ -31,17 +31,17 @@ impl Delays {
         self.heap.len()
     }
 
-    /// When the first key is due.
+    /// Returns when the first key is due.
     pub(super) fn first(&self) -> Option<u64> {
         self.heap.first().map(|entry| entry.at)
     }
 
-    /// When a waiting key is due.
+    /// Returns when a delayed key is due.
     pub(super) fn at<T, C>(&self, slots: &Slots<T, C>, slot: u32) -> u64 {
         self.heap[slots[slot].next as usize].at
     }
 
-    /// The first key that is due by `now`, taken out.
+    /// Removes and returns the first key that is due by `now`.
     pub(super) fn pop<T, C>(&mut self, slots: &mut Slots<T, C>, now: u64) -> Option<(u64, u32)> {
         let first = self.heap.first().filter(|first| first.at <= now)?;
         let (at, slot) = (first.at, first.slot);
@@ -53,29 +53,29 @@ impl Delays {
         let entry = Entry { at, sequence: self.sequence, slot };
         self.sequence = self.sequence.wrapping_add(1);
         self.heap.push(entry);
-        self.rise(slots, self.heap.len() - 1);
+        self.sift_up(slots, self.heap.len() - 1);
     }
 
-    /// Moves a waiting key to `at` if that is earlier.
-    pub(super) fn hasten<T, C>(&mut self, slots: &mut Slots<T, C>, slot: u32, at: u64) {
+    /// Moves a delayed key to `at` if that is earlier.
+    pub(super) fn decrease<T, C>(&mut self, slots: &mut Slots<T, C>, slot: u32, at: u64) {
         let place = slots[slot].next as usize;
         if at < self.heap[place].at {
             self.heap[place].at = at;
             self.heap[place].sequence = self.sequence;
             self.sequence = self.sequence.wrapping_add(1);
-            self.rise(slots, place);
+            self.sift_up(slots, place);
         }
     }
 
-    /// Takes out a waiting key.
+    /// Removes a delayed key.
     pub(super) fn remove<T, C>(&mut self, slots: &mut Slots<T, C>, slot: u32) {
         let place = slots[slot].next as usize;
         self.heap.swap_remove(place);
         if place < self.heap.len() {
-            self.sink(slots, place);
-            self.rise(slots, place);
+            self.sift_down(slots, place);
+            self.sift_up(slots, place);
         }
-        // After a burst of delays the heap is mostly air.
+        // Releases memory after a burst of delays.
         if self.heap.capacity() > 1024 && self.heap.len() < self.heap.capacity() / 4 {
             self.heap.shrink_to(self.heap.len() * 2);
         }
@@ -85,7 +85,7 @@ impl Delays {
         self.heap.iter_mut().for_each(|entry| entry.slot = numbers.of(entry.slot));
     }
 
-    fn rise<T, C>(&mut self, slots: &mut Slots<T, C>, mut place: usize) {
+    fn sift_up<T, C>(&mut self, slots: &mut Slots<T, C>, mut place: usize) {
         let entry = self.heap[place];
         while place > 0 {
             let parent = (place - 1) / ARITY;
@@ -98,7 +98,7 @@ impl Delays {
         self.put(slots, place, entry);
     }
 
-    fn sink<T, C>(&mut self, slots: &mut Slots<T, C>, mut place: usize) {
+    fn sift_down<T, C>(&mut self, slots: &mut Slots<T, C>, mut place: usize) {
         let entry = self.heap[place];
         loop {
             let first = place * ARITY + 1;
@@ -115,7 +115,7 @@ impl Delays {
 
     fn put<T, C>(&mut self, slots: &mut Slots<T, C>, place: usize, entry: Entry) {
         self.heap[place] = entry;
-        slots[entry.slot].next = u32::try_from(place).expect("no more entries than slots");
+        slots[entry.slot].next = u32::try_from(place).expect("at most one entry per slot");
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
                         model.insert(slot, at);
                     }
                     Some(was) if op > 0 => {
-                        delays.hasten(&mut slots, slot, at);
+                        delays.decrease(&mut slots, slot, at);
                         *was = at.min(*was);
                     }
                     Some(_) => {

@@ -1,4 +1,4 @@
-//! The worker's side: waiting for a key, having it, and waiting for the end.
+//! The futures of workers, and the items they receive.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,33 +11,33 @@ use tokio::time::{Instant, Sleep};
 use super::core::Taken;
 use super::{AddOptions, Merge, Queue};
 
-/// A key that a worker has, and that no other worker gets until this is dropped.
+/// A key that a worker processes; no other worker gets it until this is dropped.
 ///
 /// Dropping it, by [`done`](Self::done) or because the worker panicked or was cancelled, ends the
-/// run; if the key was added meanwhile it is queued again then. Ending a run says nothing about
-/// success: see [`Queue::forget`] and [`Item::requeue`].
+/// processing; if the key was added during it, it is queued again. Success is reported with
+/// [`Queue::forget`], a retry with [`Item::requeue`].
 pub struct Item<T, C> {
-    /// What to work on.
+    /// The key.
     pub key: T,
-    /// Why.
+    /// The causes.
     pub causes: C,
-    /// The priority at which it was queued.
+    /// The priority.
     pub priority: i32,
-    /// How long it was due before it was handed out.
+    /// How long the key was due.
     pub queued_for: Duration,
-    /// How often it has failed in a row.
+    /// The number of consecutive failures.
     pub failures: u32,
     run: u32,
     queue: Queue<T, C>,
 }
 
 impl<T, C> Item<T, C> {
-    /// Ends the run.
+    /// Ends the processing.
     pub fn done(self) {}
 
-    /// Queues the key again. It is handed out when its time has come and this run has ended.
+    /// Adds the key again. It is processed when it is due and this item has been dropped.
     ///
-    /// As [`Queue::add_with`], except that it keeps this item's priority unless given another.
+    /// Same as [`Queue::add_with`], but the default priority is that of this item.
     pub fn requeue(&self, options: AddOptions, cause: impl Into<C>)
     where
         T: Clone + Eq + Hash,
@@ -51,9 +51,9 @@ impl<T, C> Item<T, C> {
 impl<T, C> Drop for Item<T, C> {
     fn drop(&mut self) {
         self.queue.step(|core| {
-            // Those whose time has come are due before this one is again.
+            // Delayed keys that are due come before this one.
             if core.delays.first().is_some() {
-                core.mature(self.queue.now());
+                core.promote_due(self.queue.now());
             }
             core.done(self.run);
         });
@@ -76,9 +76,9 @@ impl<T: fmt::Debug, C: fmt::Debug> fmt::Debug for Item<T, C> {
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'a, T, C> {
     queue: &'a Queue<T, C>,
-    /// Set from the first time it found nothing.
+    /// Set once the future has waited.
     id: Option<u64>,
-    /// Set while it watches the clock for everybody.
+    /// Set while this worker holds the timer of the queue.
     pub(super) timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -87,8 +87,8 @@ impl<'a, T, C> Get<'a, T, C> {
         Self { queue, id: None, timer: None }
     }
 
-    /// Sets the timer for the first delayed key; ready if that is due already.
-    fn watch_clock(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> Poll<()> {
+    /// Sets the timer of the first delayed key; ready if it is due.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> Poll<()> {
         let Some(at) = at else {
             self.timer = None;
             return Poll::Pending;
@@ -114,9 +114,9 @@ impl<T: Clone, C> Future for Get<'_, T, C> {
         loop {
             let (now, id) = (this.queue.now(), &mut this.id);
             let found = this.queue.step(|core| match core.take(now) {
-                None if !core.is_over() => {
+                None if !core.is_finished() => {
                     let first_due = core.delays.first();
-                    Err(core.waiters.sleep(id, cx.waker(), first_due))
+                    Err(core.waiters.wait(id, cx.waker(), first_due))
                 }
                 found => {
                     core.waiters.leave(id);
@@ -130,14 +130,14 @@ impl<T: Clone, C> Future for Get<'_, T, C> {
                     return Poll::Ready(found.map(|taken| this.queue.item(taken)));
                 }
             };
-            if this.watch_clock(cx, at).is_pending() {
+            if this.poll_timer(cx, at).is_pending() {
                 return Poll::Pending;
             }
         }
     }
 }
 
-/// A worker that no longer wants a key must not keep the wake-up or the office it had.
+/// A dropped future passes on its wake-up and the timer.
 impl<T, C> Drop for Get<'_, T, C> {
     fn drop(&mut self) {
         let id = &mut self.id;
@@ -154,10 +154,10 @@ impl<T, C> fmt::Debug for Get<'_, T, C> {
 }
 
 /// The future of [`Queue::shutdown_with_drain`].
-#[must_use = "the intake has stopped, but nothing waits for the end"]
+#[must_use = "futures do nothing unless polled"]
 pub struct Drain<'a, T, C> {
     queue: &'a Queue<T, C>,
-    /// How often the queue had been shut down when this began.
+    /// The number of shutdowns before this.
     closed: u32,
 }
 
@@ -177,7 +177,7 @@ impl<T, C> Future for Drain<'_, T, C> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.queue.step(|core| {
-            if core.closed != self.closed || (core.is_over() && core.running.len() == 0) {
+            if core.closed != self.closed || (core.is_finished() && core.running.len() == 0) {
                 return Poll::Ready(());
             }
             core.waiters.await_drained(cx.waker());

@@ -1,10 +1,10 @@
-//! How long a failed key waits: longer with each failure, and in line with all the others.
+//! Rate limiting: backoff per key, and a token bucket for all keys.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The delay before a key's next try, by how often it has failed in a row.
+/// The delay of a retry by the number of consecutive failures.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,21 +25,22 @@ enum Curve {
 }
 
 impl Backoff {
-    /// `base` after the first failure, twice as much after each further one, never above `max`.
+    /// Returns an exponential backoff: `base` after the first failure, doubled after each further one,
+    /// at most `max`.
     #[must_use]
     pub const fn exponential(base: Duration, max: Duration) -> Self {
         Self(Curve::Exponential { base, max })
     }
 
-    /// Any other curve, from the number of failures in a row (1 after the first).
+    /// Returns a custom backoff; `delay` gets the number of consecutive failures.
     ///
-    /// It is called while the queue is locked, so it has to be quick and must not use the queue.
+    /// It is called while the queue is locked, so it must return quickly and not use the queue.
     ///
     /// ```
     /// use std::time::Duration;
     /// use evenkeel::queue::Backoff;
     ///
-    /// // Three quick tries, then one a minute.
+    /// // Three fast retries, then one per minute.
     /// let backoff = Backoff::custom(|failures| match failures {
     ///     ..=3 => Duration::from_millis(100),
     ///     _ => Duration::from_secs(60),
@@ -50,7 +51,7 @@ impl Backoff {
         Self(Curve::Custom(Arc::new(delay)))
     }
 
-    /// The delay after so many failures in a row.
+    /// Returns the delay after this many consecutive failures.
     #[must_use]
     pub fn delay(&self, failures: u32) -> Duration {
         match &self.0 {
@@ -79,24 +80,24 @@ impl fmt::Debug for Backoff {
     }
 }
 
-/// A limit on the retries of all keys together: `burst` at once, then one each `every`.
+/// A rate limit of the retries of all keys: a `burst`, then one per `every`.
 ///
 /// ```
 /// use std::time::Duration;
 /// use evenkeel::queue::TokenBucket;
 ///
-/// // Ten a second, up to a hundred at once.
+/// // Ten per second, with bursts of up to a hundred.
 /// let bucket = TokenBucket { every: Duration::from_millis(100), burst: 100 };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
-    /// The time in which one more token is there.
+    /// The interval at which a token is added.
     pub every: Duration,
-    /// How many tokens there are at most, and at first.
+    /// The initial and maximum number of tokens.
     pub burst: u32,
 }
 
-/// The state of a bucket: not a count of tokens but the time at which it will be full again.
+/// The state of a bucket, as the time at which it is full again.
 #[derive(Debug)]
 pub(super) struct Tokens {
     bucket: TokenBucket,
@@ -108,7 +109,7 @@ impl Tokens {
         Self { bucket, full_at: 0 }
     }
 
-    /// Takes a token and says how long it takes until that token is there.
+    /// Reserves a token; returns the time until it is available.
     pub(super) fn reserve(&mut self, now: u64) -> Duration {
         let every = nanos(self.bucket.every);
         self.full_at = self.full_at.max(now).saturating_add(every);
@@ -117,7 +118,7 @@ impl Tokens {
     }
 }
 
-/// A duration in the unit of the queue's clock, which lasts for 500 years.
+/// Converts a duration to the unit of the queue's clock; saturates after 500 years.
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

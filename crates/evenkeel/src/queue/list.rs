@@ -1,8 +1,8 @@
-//! First in, first out, through the links inside the slots.
+//! An intrusive FIFO list of slots.
 
 use super::slots::{NIL, Renumbering, Slots};
 
-/// A list of slots; a slot is in one at most.
+/// A list of slots; a slot is in at most one list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     head: u32,
@@ -23,7 +23,7 @@ impl List {
         self.len == 0
     }
 
-    /// The slot that has been in the list the longest.
+    /// Returns the oldest slot.
     pub(super) fn first(&self) -> Option<u32> {
         (self.head != NIL).then_some(self.head)
     }
@@ -39,7 +39,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes out a slot that is in this list.
+    /// Removes a slot of this list.
     pub(super) fn unlink<T, C>(&mut self, slots: &mut Slots<T, C>, at: u32) {
         let (prev, next) = (slots[at].prev, slots[at].next);
         match prev {

@@ -1,8 +1,8 @@
-//! Keys that are with a worker: which, and since when.
+//! The keys that are being processed.
 
 use super::slots::{NIL, Renumbering};
 
-/// A table with a row for each run; a row's number stays the same until its run ends.
+/// A table with a row per run; the index of a row is stable until the run ends.
 #[derive(Debug)]
 pub(super) struct Running {
     rows: Vec<Row>,
@@ -39,17 +39,17 @@ impl Running {
             }
             None => {
                 self.rows.push(run);
-                u32::try_from(self.rows.len() - 1).expect("no more runs than slots")
+                u32::try_from(self.rows.len() - 1).expect("at most one run per slot")
             }
         }
     }
 
-    /// Ends a run and says which slot it was of.
+    /// Ends a run; returns its slot.
     pub(super) fn end(&mut self, at: u32) -> u32 {
         let row = &mut self.rows[at as usize];
         let slot = match *row {
             Row::Run { slot, .. } => slot,
-            Row::Free { .. } => unreachable!("a run ends once: its item is gone then"),
+            Row::Free { .. } => unreachable!("a run ends once, when its item is dropped"),
         };
         *row = Row::Free { next: self.free };
         self.free = at;
@@ -57,7 +57,7 @@ impl Running {
         slot
     }
 
-    /// The slots of all runs and when they began.
+    /// Iterates over the slots of all runs and their start times.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
         self.rows.iter().filter_map(|row| match *row {
             Row::Run { slot, since } => Some((slot, since)),

@@ -1,8 +1,8 @@
-//! Where the keys live: one slot for each distinct key the queue knows, found by hash.
+//! The storage of keys: one slot per distinct key, found by hash.
 //!
-//! Everything else in the queue (class lists, the delay heap, the running table) refers to a key by
-//! the number of its slot, so a key is stored once and moving it costs no allocation. The links in a
-//! slot belong to whichever structure holds the slot at the time; [`Slot`] says which.
+//! The class lists, the delay heap and the running table refer to a key by the index of its slot, so
+//! that a key is stored once and moving it needs no allocation. The links in a slot belong to the
+//! structure that contains it; see [`Slot`].
 
 use std::ops::{Index, IndexMut};
 
@@ -11,21 +11,20 @@ use hashbrown::HashTable;
 /// No slot.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Up to this many slots (a megabyte) the memory of a burst is kept for the next one.
-const KEPT: usize = 16 * 1024;
+/// Memory up to this many slots (one megabyte) is never released.
+const RETAINED_SLOTS: usize = 16 * 1024;
 
-/// One key and all that the queue knows about it.
+/// One key and its state.
 ///
-/// A key that is running uses `prev` for its place in the running table; one that is waiting uses
-/// `next` for its place in the delay heap; it may be both. A key that is neither uses both as links
-/// of the list it is in.
+/// For a running key, `prev` is the index in the running table; for a delayed key, `next` is the index
+/// in the delay heap; a key may be both. Otherwise both are links of the list that contains the key.
 #[derive(Debug)]
 pub(super) struct Slot<T, C> {
-    /// None in a free slot, whose `next` is the next free one.
+    /// `None` in a free slot, whose `next` is the next free slot.
     pub(super) key: Option<T>,
-    /// Why the key is pending; none while it is not.
+    /// The causes while the key is pending.
     pub(super) causes: Option<C>,
-    /// When it became due.
+    /// When the key became due.
     pub(super) since: u64,
     pub(super) prev: u32,
     pub(super) next: u32,
@@ -36,14 +35,14 @@ pub(super) struct Slot<T, C> {
     pub(super) running: bool,
 }
 
-/// What a key is waiting for, apart from its present run to end.
+/// Whether a key is queued, apart from its current run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
-    /// Nothing: it is running, or only remembered for its failures.
+    /// Not queued: running, or stored only for its failures.
     No,
-    /// A worker.
+    /// Due: waiting for a worker.
     Due,
-    /// Its time.
+    /// Delayed: waiting for its time.
     Delayed,
 }
 
@@ -71,7 +70,7 @@ impl<T, C> Slots<T, C> {
             .copied()
     }
 
-    /// A slot for a key that has none.
+    /// Inserts a key that has no slot.
     pub(super) fn insert(&mut self, hash: u32, key: T) -> u32 {
         let slot = Slot {
             key: Some(key),
@@ -87,7 +86,7 @@ impl<T, C> Slots<T, C> {
         };
         let at = match self.free {
             NIL => {
-                let at = u32::try_from(self.slots.len()).expect("memory ends before numbers do");
+                let at = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
                 self.slots.push(slot);
                 at
             }
@@ -115,13 +114,13 @@ impl<T, C> Slots<T, C> {
         self.free = at;
     }
 
-    /// Whether a burst is over and most of the memory is air.
+    /// Returns whether most slots are free after a burst.
     pub(super) fn is_sparse(&self) -> bool {
-        self.slots.len() > KEPT && self.by_hash.len() < self.slots.len() / 8
+        self.slots.len() > RETAINED_SLOTS && self.by_hash.len() < self.slots.len() / 8
     }
 
-    /// Gives back the memory of free slots. Who has numbers of slots must put them through the
-    /// answer; the links in the slots are done.
+    /// Releases the memory of free slots. The caller must renumber all indexes outside of the slots
+    /// with the result.
     pub(super) fn compact(&mut self) -> Renumbering {
         let old = std::mem::replace(self, Self::new());
         let mut numbers = vec![NIL; old.slots.len()];
@@ -148,13 +147,13 @@ impl<T, C> Slots<T, C> {
         renumbering
     }
 
-    /// The slots in use, in no order that means anything.
+    /// Iterates over the slots in use, in arbitrary order.
     pub(super) fn used(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.key.is_some()).map(|(at, _)| at)
     }
 }
 
-/// Which number a slot has now, by the one it had.
+/// Maps old slot indexes to new ones.
 #[derive(Debug)]
 pub(super) struct Renumbering(Vec<u32>);
 
@@ -178,8 +177,7 @@ impl<T, C> IndexMut<u32> for Slots<T, C> {
     }
 }
 
-/// The table takes its bucket from the low bits and its tag from the high ones; 32 bits of hash
-/// serve for both, and cost a slot half as much as 64.
+/// Expands a 32-bit hash: the table uses the low bits for the bucket and the high bits for the tag.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }

@@ -1,4 +1,4 @@
-//! The queue as it is at one moment, for metrics and for people who wonder.
+//! Snapshots of the queue, for metrics.
 
 use std::time::Duration;
 
@@ -6,35 +6,34 @@ use super::Queue;
 use super::core::Phase;
 use super::slots::Pending;
 
-/// What a queue holds and has done. Made by [`Queue::snapshot`].
+/// The state and counters of a queue; see [`Queue::snapshot`].
 ///
-/// Depth, oldest and longest running are the gauges of Go's `workqueue_*` metrics; the totals are
-/// its counters.
+/// They correspond to the `workqueue_*` metrics of client-go.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot<T> {
-    /// The keys that are due, by priority from the highest down. Those due again when their present
-    /// run ends count too.
+    /// The due keys by priority from the highest, including those due again after their current
+    /// processing.
     pub classes: Vec<Class>,
-    /// How many keys wait for their time.
+    /// The number of delayed keys.
     pub waiting: usize,
-    /// How many keys are with a worker.
+    /// The number of keys being processed.
     pub processing: usize,
-    /// How many keys are only remembered for their failures.
+    /// The number of keys stored only for their failures.
     pub remembered: usize,
-    /// The key that has been with a worker the longest, and for how long.
+    /// The key with the longest processing time, and that time.
     pub longest_running: Option<(T, Duration)>,
-    /// How long all keys that are with a worker have been there, taken together.
+    /// The sum of the current processing times of all keys.
     pub unfinished: Duration,
-    /// How often a key became due: adds that were not merged into an earlier one.
+    /// The number of times a key became due.
     pub adds: u64,
-    /// How often an add was merged into an earlier one.
+    /// The number of adds merged into an earlier one.
     pub merged: u64,
-    /// How often a key was added with the rate limit.
+    /// The number of rate-limited adds.
     pub retries: u64,
-    /// How often a key was handed out.
+    /// The number of items taken.
     pub taken: u64,
-    /// Whether the intake has stopped.
+    /// Whether the queue is shutting down or shut down.
     pub shut_down: bool,
 }
 
@@ -44,20 +43,20 @@ pub struct Snapshot<T> {
 pub struct Class {
     /// The priority.
     pub priority: i32,
-    /// How many keys are due.
+    /// The number of due keys.
     pub depth: usize,
-    /// For how long the next of them has been due.
+    /// How long the next key has been due.
     pub oldest: Duration,
 }
 
 impl<T> Snapshot<T> {
-    /// How many keys are due, over all priorities.
+    /// Returns the number of due keys of all priorities.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.classes.iter().map(|class| class.depth).sum()
     }
 
-    /// For how long the key has been due that is so the longest.
+    /// Returns how long the oldest due key has been due.
     #[must_use]
     pub fn oldest(&self) -> Option<Duration> {
         self.classes.iter().map(|class| class.oldest).max()
@@ -65,7 +64,7 @@ impl<T> Snapshot<T> {
 }
 
 impl<T, C> Queue<T, C> {
-    /// The state of the queue now. Costs time in the number of priorities and running keys only.
+    /// Returns a snapshot. Its cost is linear in the number of priorities and running keys.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<T>
     where
@@ -73,7 +72,7 @@ impl<T, C> Queue<T, C> {
     {
         let now = self.now();
         self.step(|core| {
-            core.mature(now);
+            core.promote_due(now);
             let since = |at: u64| Duration::from_nanos(now.saturating_sub(at));
             let mut classes: Vec<Class> = core
                 .classes

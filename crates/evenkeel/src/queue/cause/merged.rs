@@ -1,7 +1,7 @@
 //! The causes of one queued key, merged and packed.
 //!
-//! Causes about one object become one [`Detail`]; so do those that are about none. Up to four
-//! details are kept. What comes after is only counted, but its kind is kept.
+//! Causes about one object are merged into one [`Detail`], as are those without an object. Up to four
+//! details are stored; further causes are only counted, with their kind.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::{Cause, CauseKind, CauseKinds, Change, Inner, Merge, Origin};
 
-/// How many things that causes are about are kept apart.
+/// The maximum number of details.
 const DETAILS_MAX: usize = 4;
 
-/// Why a key is in the queue: everything that was added since it was last handed out, in short.
+/// The merged causes of a queued key since it was last processed.
 ///
 /// ```
 /// use evenkeel::queue::{Cause, Causes, CauseKind, Change, Merge, Origin};
@@ -37,18 +37,18 @@ enum Repr {
 
 #[derive(Clone, PartialEq, Eq)]
 struct Many {
-    /// Of all causes, also those without detail.
+    /// Of all causes, including those without detail.
     kinds: CauseKinds,
     count: u32,
     details: Vec<Detail>,
 }
 
-/// The causes that are about one thing, packed so that [`Causes`] has 24 bytes.
+/// The causes of one origin, packed so that [`Causes`] has 24 bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Detail {
     origin: Option<Origin>,
-    /// For an object its generation before and after, both 0 if unchanged; else the number of the
-    /// retry and the milliseconds of the delay.
+    /// For an object, the generation before and after, both 0 if unchanged; otherwise the number of
+    /// the retry and the delay in milliseconds.
     numbers: [u32; 2],
     count: u32,
     kinds: CauseKinds,
@@ -57,7 +57,7 @@ struct Detail {
     about: About,
 }
 
-/// What a detail is about. Its spare values are where the compiler tells one detail from many.
+/// Whether a detail has an origin. Its unused values are the niche of [`Repr`].
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum About {
     #[default]
@@ -65,10 +65,10 @@ enum About {
     Origin,
 }
 
-const _: () = assert!(size_of::<Causes>() == 24, "a million of them have to fit");
+const _: () = assert!(size_of::<Causes>() == 24, "causes are stored per queued key");
 
 impl Causes {
-    /// The kinds of all causes; none is ever lost.
+    /// Returns the kinds of all causes.
     #[must_use]
     pub fn kinds(&self) -> CauseKinds {
         match &self.0 {
@@ -77,7 +77,7 @@ impl Causes {
         }
     }
 
-    /// How many causes were merged.
+    /// Returns the number of merged causes.
     #[must_use]
     pub fn count(&self) -> u32 {
         match &self.0 {
@@ -86,8 +86,8 @@ impl Causes {
         }
     }
 
-    /// The causes that are kept in detail, in the order in which they first came. Several of one
-    /// kind about one object are one here: an update from the first generation to the last.
+    /// Iterates over the causes with details, in the order of their first add. Causes of one kind
+    /// about one object are merged: an update from the first generation to the last.
     pub fn iter(&self) -> impl Iterator<Item = Cause> {
         self.details()
             .iter()
@@ -185,7 +185,9 @@ impl From<Cause> for Detail {
             Cause::Listed(origin) => about(CauseKind::Listed, origin),
             Cause::Created(origin) => about(CauseKind::Created, origin),
             Cause::Updated(origin, change) => Self {
-                numbers: change.generation.map_or([0, 0], |(from, to)| [cut(from), cut(to)]),
+                numbers: change
+                    .generation
+                    .map_or([0, 0], |(from, to)| [saturate(from), saturate(to)]),
                 fields: change.bits(),
                 ..about(CauseKind::Updated, origin)
             },
@@ -193,7 +195,7 @@ impl From<Cause> for Detail {
             Cause::Resync(origin) => about(CauseKind::Resync, origin),
             Cause::Requeue => plain(CauseKind::Requeue, [0, 0]),
             Cause::RequeueAfter(delay) => {
-                plain(CauseKind::RequeueAfter, [0, cut(delay.as_millis())])
+                plain(CauseKind::RequeueAfter, [0, saturate(delay.as_millis())])
             }
             Cause::Retry(number) => plain(CauseKind::Retry, [number, 0]),
             Cause::External(name) => {
@@ -234,7 +236,7 @@ impl Detail {
         self.fields |= later.fields;
     }
 
-    /// Drops the causes that wait for their time, and returns how many they were.
+    /// Drops the causes with a delay; returns their number.
     fn drop_timers(&mut self) -> u32 {
         let rest = self.kinds.without(CauseKinds::TIMERS);
         if rest == self.kinds {
@@ -255,7 +257,7 @@ impl Detail {
         Duration::from_millis(u64::from(self.numbers[1]))
     }
 
-    /// The cause of one of the kinds of this detail.
+    /// Returns the cause of one kind of this detail.
     fn cause(&self, kind: CauseKind) -> Option<Cause> {
         let origin = self.origin.clone();
         Some(match kind {
@@ -276,15 +278,14 @@ impl Detail {
     }
 }
 
-/// Cut off where it does not fit; no generation gets that far.
-fn cut(number: impl TryInto<u32>) -> u32 {
+/// Saturates to 32 bits.
+fn saturate(number: impl TryInto<u32>) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }
 
-/// One line, the first cause first: `WebApp created and updated (generation 1→2), retry 3`. With
-/// more than fits, ` and 5 more (deleted)`, naming the kinds that are not shown otherwise. A
-/// precision limits how many are shown, and `#` leaves out the kind of the key's own object:
-/// `{:#.1}`.
+/// One line: `WebApp created and updated (generation 1→2), retry 3`. If there are more causes,
+/// ` and 5 more (deleted)` with the kinds that are not shown. The precision limits the number of
+/// details, and `#` omits the kind of the key's own object: `{:#.1}`.
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kinds().is_empty() {

@@ -264,7 +264,7 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
             }
         }
         model.tidy();
-        core.mature(model.now);
+        core.promote_due(model.now);
         let due = |entry: &Entry| entry.pending.as_ref().is_some_and(|wanted| wanted.due);
         let delayed = |entry: &Entry| entry.pending.as_ref().is_some_and(|wanted| !wanted.due);
         prop_assert_eq!(core.classes.len(), model.count(|entry| due(entry) && !entry.running));
