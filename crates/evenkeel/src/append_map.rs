@@ -1,7 +1,6 @@
-//! A map that only grows, so that a search takes no lock and writes nothing.
+//! An append-only map with lock-free reads.
 //!
-//! For keys of which a program has some dozens and which are searched for all the time, such as the
-//! types it reads. Nothing can be removed.
+//! For a few dozen keys with frequent lookups, such as the types that a program reads.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hash};
@@ -9,7 +8,7 @@ use std::sync::OnceLock;
 
 use foldhash::fast::FixedState;
 
-/// Enough for some dozens of keys; more of them make the chains longer.
+/// The number of buckets; more keys make longer chains.
 const BUCKETS: usize = 64;
 
 pub(crate) struct AppendMap<K, V>([Link<K, V>; BUCKETS]);
@@ -33,7 +32,7 @@ impl<K: Clone + Eq + Hash, V> AppendMap<K, V> {
         &self.0[FixedState::default().hash_one(key) as usize % BUCKETS]
     }
 
-    /// The value of this key.
+    /// Returns the value of `key`.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let mut link = self.bucket(key);
         while let Some(node) = link.get() {
@@ -45,7 +44,7 @@ impl<K: Clone + Eq + Hash, V> AppendMap<K, V> {
         None
     }
 
-    /// The value of this key, which is `make()` if there is none yet.
+    /// Returns the value of `key`; inserts `make()` if there is none.
     pub(crate) fn get_or_insert_with(&self, key: &K, make: impl Fn() -> V) -> &V {
         let mut link = self.bucket(key);
         loop {

@@ -1,11 +1,11 @@
-//! What is known of the cluster: one informer per type and scope, shared by all who ask.
+//! The cache: one shared informer per type.
 //!
-//! Raw objects come from a reflector (`watch`) into a feed, which has them taken in (`ingest`), put
-//! into the `store` and told to subscribers through their buffers. Reads are answered from the store,
-//! or from the `overlay` for what this process wrote and the watch has not told yet.
+//! A reflector (`watch`) passes raw objects to a feed, which converts them to entries (`ingest`),
+//! adds them to the `store` and pushes events to the buffers of subscribers. Reads are served from
+//! the store, or from the `overlay` for own writes that the watch has not delivered yet.
 //!
-//! The invariant: what reads show of an object are states the server had, one after the other, never
-//! back, and never one from before a write of this process that was answered.
+//! The invariant: reads of an object return states of the server in order, never an older one than
+//! before, and never one from before an own write whose response was received.
 
 mod buffer;
 
@@ -53,18 +53,18 @@ use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 
 pub use entry::{DecodeError, Entry};
-pub use error::{DeclareError, ReadError, Reason, SyncError, Trouble};
+pub use error::{DeclareError, FailureReason, ReadError, SyncError, WatchFailure};
 pub use informer::Informer;
 pub use meta::{Meta, Owner, Version};
 pub use options::{CacheOptions, TypeOptions};
-pub use overlay::Doubt;
+pub use overlay::UnknownOutcome;
 pub use query::Query;
 pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;
 
 use self::contents::Contents;
-use self::hot::Hot;
-use self::informer::{Hold, Shared, Surroundings};
+use self::hot::DecodedLru;
+use self::informer::{HandleGuard, InformerDeps, Shared};
 use self::ingest::Ingest;
 use self::store::Definition;
 use crate::append_map::AppendMap;
@@ -76,10 +76,9 @@ use crate::tasks::Tasks;
 use crate::uid::Uid;
 use crate::watch::History;
 
-/// All types that a program reads from memory.
+/// The cache of all types that a program reads.
 ///
-/// Types are declared first; nothing is watched without being asked for. A clone is another handle
-/// on the same cache.
+/// Types are declared first, and watched from their first use. Clones share one cache.
 #[derive(Clone)]
 pub struct Cache(Arc<Inner>);
 
@@ -88,12 +87,12 @@ struct Inner {
     options: CacheOptions,
     random: Mutex<Random>,
     types: RwLock<Types>,
-    /// The contents of the first informer of each type, which reads find without a lock. There is a
-    /// later informer only if the first was stopped; its contents are found through `types`.
+    /// The contents of the first informer of each type, for lock-free reads. There is a later informer
+    /// only if the first was stopped; its contents are found through `types`.
     first: AppendMap<Kind, Arc<Contents>>,
     /// Indexes of types that are not declared yet.
-    early: Mutex<BTreeMap<Kind, Vec<Index>>>,
-    hot: Hot,
+    pending_indexes: Mutex<BTreeMap<Kind, Vec<Index>>>,
+    decoded: DecodedLru,
     tasks: Arc<Tasks>,
     history: History,
 }
@@ -103,9 +102,9 @@ type Types = HashMap<Kind, Declared, FixedState>;
 struct Declared {
     options: TypeOptions,
     indexes: Vec<Definition>,
-    /// The informer, while anyone holds it.
-    running: Weak<Hold>,
-    /// The cache's own hold, from the first read on.
+    /// The informer, while a handle exists.
+    running: Weak<HandleGuard>,
+    /// The handle of the cache itself, from the first read on.
     own: Option<Informer>,
 }
 
@@ -116,10 +115,10 @@ struct Index {
 }
 
 impl Declared {
-    /// Adds an index, unless it cannot be had.
+    /// Adds an index, unless it is invalid.
     fn define(&mut self, kind: &Kind, index: &Index) -> Result<(), DeclareError> {
         if index.decodes && self.options.metadata_only {
-            let problem = "an index over whole objects, of which only metadata is kept; use \
+            let problem = "the index needs whole objects and the type is declared `metadata_only`; use \
                            `index_meta`, or declare the type without `metadata_only`";
             return Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() });
         }
@@ -136,16 +135,16 @@ impl Declared {
     }
 }
 
-/// An object as a read finds it.
+/// The result of a read.
 pub(crate) enum Found<K> {
-    /// Decoded, at this version.
+    /// Decoded, with its resourceVersion.
     Typed(Arc<K>, Version),
-    /// To be [decoded](Cache::typed).
+    /// Not [decoded](Cache::typed) yet.
     Untyped(Arc<Entry>),
 }
 
 impl<K> Found<K> {
-    /// The version it was found at.
+    /// Returns the resourceVersion.
     pub(crate) fn version(&self) -> Version {
         match self {
             Self::Typed(_, version) => *version,
@@ -165,7 +164,7 @@ impl Drop for Inner {
 }
 
 impl Cache {
-    /// A cache of what `client` may see. It has to be made, and used, within a tokio runtime.
+    /// Creates a cache that reads with `client`. It must be created and used within a tokio runtime.
     #[must_use]
     pub fn new(client: Client, options: CacheOptions) -> Self {
         Self::over(client.into(), options)
@@ -178,18 +177,18 @@ impl Cache {
             random: Mutex::new(random),
             types: RwLock::new(Types::with_hasher(FixedState::default())),
             first: AppendMap::new(),
-            early: Mutex::default(),
-            hot: Hot::new(options.budget),
+            pending_indexes: Mutex::default(),
+            decoded: DecodedLru::new(options.budget),
             tasks: Arc::new(Tasks::new()),
             history: History::default(),
             options,
         }))
     }
 
-    /// Says that a type is to be cached, and how. Nothing is watched before someone asks for it.
+    /// Declares a type and its options. It is watched from its first use.
     ///
     /// # Errors
-    /// When the type has been declared otherwise, or cannot be had like this.
+    /// When the type was declared with other options, or the options are invalid.
     pub fn declare(&self, kind: &Kind, options: TypeOptions) -> Result<(), DeclareError> {
         let options = options.within(kind, self.0.options.namespaces.as_ref());
         options.check(kind)?;
@@ -199,20 +198,20 @@ impl Cache {
                 None => Ok(()),
                 Some(difference) => {
                     let there = error::declarer(declared.options.by.as_deref());
-                    let difference = format!("{difference}, as {there} declared it");
+                    let difference = format!("{difference}, declared by {there}");
                     Err(DeclareError::Conflict { kind: kind.clone(), difference })
                 }
             };
         }
         let mut declared =
             Declared { options, indexes: Vec::new(), running: Weak::new(), own: None };
-        let early = self.0.early.lock().remove(kind).unwrap_or_default();
+        let early = self.0.pending_indexes.lock().remove(kind).unwrap_or_default();
         early.iter().try_for_each(|index| declared.define(kind, index))?;
         types.insert(kind.clone(), declared);
         Ok(())
     }
 
-    /// Sees to it that whole objects of a type are cached: as somebody declared it, or all of them.
+    /// Declares a type whole, unless it is already declared whole with other options.
     pub(crate) fn declare_whole(&self, kind: &Kind, by: &str) -> Result<(), DeclareError> {
         if let Some(declared) = self.0.types.read().get(kind) {
             let TypeOptions { metadata_only, view, by, .. } = &declared.options;
@@ -221,20 +220,20 @@ impl Cache {
                 false => Ok(()),
             };
         }
-        self.declare(kind, TypeOptions::default().asked_by(by))
+        self.declare(kind, TypeOptions::default().declared_by(by))
     }
 
-    /// Whether the type has been declared.
+    /// Returns whether the type is declared.
     #[must_use]
     pub fn is_declared(&self, kind: &Kind) -> bool {
         self.0.types.read().contains_key(kind)
     }
 
-    /// Changes the namespaces of a type that was declared with some: objects of new ones appear,
-    /// those of others vanish, both with events.
+    /// Changes the namespaces of a type that was declared with namespaces. Objects of added namespaces
+    /// are added, those of removed ones are removed, both with events.
     ///
     /// # Errors
-    /// When the type is not declared, or for all namespaces.
+    /// When the type is not declared, or declared for all namespaces.
     pub fn set_namespaces<N: Into<String>>(
         &self,
         kind: &Kind,
@@ -244,8 +243,8 @@ impl Cache {
         let mut types = self.0.types.write();
         let declared = declared(&mut types, kind)?;
         if declared.options.namespaces.is_none() {
-            let problem = "it is cached in all namespaces; declare it with `namespaces` to be able \
-                           to change them";
+            let problem = "it is declared for all namespaces; declare it with `namespaces` to change \
+                           them later";
             return Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() });
         }
         let options = declared.options.clone().namespaces(names.iter().cloned());
@@ -257,11 +256,11 @@ impl Cache {
         Ok(())
     }
 
-    /// Lets objects of type `K` be found by values that `function` takes from them. The type may be
-    /// declared later.
+    /// Indexes objects of type `K` by the values that `function` returns. The type may be declared
+    /// later.
     ///
     /// # Errors
-    /// When the type is declared and not whole, or has an index of that name.
+    /// When the type is declared `metadata_only`, or has an index of that name.
     pub fn index<K: Object>(
         &self,
         name: &str,
@@ -270,10 +269,10 @@ impl Cache {
         self.index_as(&Kind::of::<K>(), name, function)
     }
 
-    /// As [`Cache::index`], for a type or view that is not tied to its kind.
+    /// Same as [`Cache::index`], for a Rust type that is not tied to a kind, such as a view.
     ///
     /// # Errors
-    /// As [`Cache::index`].
+    /// Same as [`Cache::index`].
     pub fn index_as<T: DeserializeOwned + Send + Sync + 'static>(
         &self,
         kind: &Kind,
@@ -287,7 +286,7 @@ impl Cache {
         self.define(kind, Definition { name: name.into(), function }, true)
     }
 
-    /// Lets objects be found by values that `function` takes from their metadata, without decoding
+    /// Indexes objects by the values that `function` returns for their metadata, without decoding
     /// them.
     ///
     /// # Errors
@@ -306,7 +305,7 @@ impl Cache {
         let index = Index { definition: index, decodes };
         let mut types = self.0.types.write();
         let Some(declared) = types.get_mut(kind) else {
-            self.0.early.lock().entry(kind.clone()).or_default().push(index);
+            self.0.pending_indexes.lock().entry(kind.clone()).or_default().push(index);
             return Ok(());
         };
         declared.define(kind, &index)?;
@@ -318,7 +317,7 @@ impl Cache {
         Ok(())
     }
 
-    /// A handle on the watch of a type, which begins with the first and ends with the last of them.
+    /// Returns a handle to the informer of a type, which runs while a handle exists.
     ///
     /// # Errors
     /// When the type is not declared.
@@ -327,7 +326,7 @@ impl Cache {
             return Ok(informer);
         }
         if self.0.options.on_demand && !self.is_declared(kind) {
-            // What was declared meanwhile stays as it was declared.
+            // A concurrent declaration takes precedence.
             let _ = self.declare(kind, TypeOptions::new().cluster_wide_secrets());
         }
         let mut types = self.0.types.write();
@@ -337,7 +336,7 @@ impl Cache {
         if let Some(informer) = declared.running() {
             return Ok(informer);
         }
-        let surroundings = Surroundings {
+        let deps = InformerDeps {
             transport: self.0.transport.clone(),
             tasks: Arc::downgrade(&self.0.tasks),
             history: self.0.history.clone(),
@@ -347,31 +346,32 @@ impl Cache {
             watch_timeout: self.0.options.watch_timeout.clone(),
         };
         let ingest = Ingest::new(kind.clone(), declared.options.clone());
-        let hold = Arc::new(Hold(Shared::start(ingest, &declared.indexes, surroundings)));
+        let handle = Arc::new(HandleGuard(Shared::start(ingest, &declared.indexes, deps)));
         if self.0.tasks.is_stopped() {
-            hold.0.stop();
+            handle.0.stop();
         }
-        declared.running = Arc::downgrade(&hold);
-        self.0.first.get_or_insert_with(kind, || hold.0.contents.clone());
-        Ok(Informer(hold))
+        declared.running = Arc::downgrade(&handle);
+        self.0.first.get_or_insert_with(kind, || handle.0.contents.clone());
+        Ok(Informer(handle))
     }
 
-    /// What a read of `key` shows, if the type is watched and the cache can know: never begins a
-    /// watch, never waits.
+    /// Returns the object of `key` if the type is watched and synced and no write outcome is unknown.
+    /// Never starts a watch, never waits.
     #[must_use]
     pub fn peek(&self, kind: &Kind, key: &Key) -> Option<Arc<Entry>> {
-        self.look(kind, key)?.ok().flatten()
+        self.try_get(kind, key)?.ok().flatten()
     }
 
-    /// What a list shows, in doubt or not, if the type is watched: never begins a watch, never
-    /// waits. For whoever wants to know what may be concerned, not what is.
+    /// Lists the objects if the type is watched, including those with unknown write outcomes. Never
+    /// starts a watch, never waits.
     #[must_use]
     pub fn peek_list(&self, kind: &Kind, query: &Query<'_>) -> Vec<Arc<Entry>> {
         self.running(kind).map(|informer| informer.0.0.peek_list(query)).unwrap_or_default()
     }
 
-    /// What a read of `key` gives if the type is watched: never begins a watch, never waits.
-    pub(crate) fn look(
+    /// Returns the result of a read of `key` if the type is watched. Never starts a watch, never
+    /// waits.
+    pub(crate) fn try_get(
         &self,
         kind: &Kind,
         key: &Key,
@@ -379,7 +379,8 @@ impl Cache {
         Some(self.running(kind)?.get(key))
     }
 
-    /// The number of the server's present history: versions of different ones are not comparable.
+    /// Returns the number of the server history; resourceVersions of different ones are not
+    /// comparable.
     pub(crate) fn epoch(&self) -> u64 {
         self.0.history.epoch()
     }
@@ -388,8 +389,8 @@ impl Cache {
         self.0.types.read().get(kind)?.running()
     }
 
-    /// The informer to read from. A read of a declared type that nobody watches begins to watch it,
-    /// and the cache then holds it itself; what somebody else holds ends with him.
+    /// Returns the informer to read from. The first read of a declared type that is not watched starts
+    /// the informer, and the cache keeps a handle to it.
     fn reader(&self, kind: &Kind) -> Result<Informer, ReadError> {
         if let Some(informer) = self.running(kind) {
             return Ok(informer);
@@ -401,23 +402,22 @@ impl Cache {
         Ok(informer)
     }
 
-    /// Lets go of the hold that the first read of a type gave the cache: the watch ends when no one
-    /// else holds it.
+    /// Drops the cache's own handle to an informer, which then stops with its last other handle.
     pub fn release(&self, kind: &Kind) {
         let own = self.0.types.write().get_mut(kind).and_then(|declared| declared.own.take());
         drop(own);
     }
 
-    /// The object of this key, or none if the server has none that is declared.
+    /// Returns the object of `key`; `None` if it does not exist or is not selected.
     ///
     /// # Errors
-    /// When the cache cannot know; see [`ReadError`].
+    /// When the cache cannot serve the read; see [`ReadError`].
     pub fn get(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
         self.read(kind, key, Arc::clone)
     }
 
-    /// What `see` makes of the object of this key. It runs while the store is locked for writers, so
-    /// it has to be quick and must not call anything of the author's.
+    /// Calls `see` with the object of `key`. It runs while the store is locked for writers, so it must
+    /// return quickly and not call user code.
     fn read<T>(
         &self,
         kind: &Kind,
@@ -430,7 +430,7 @@ impl Cache {
         }
     }
 
-    /// The object of this key as `K` if its typed form is there; otherwise what it is made from.
+    /// Returns the object of `key` decoded if it is kept decoded, otherwise its entry.
     pub(crate) fn get_typed<K: Send + Sync + 'static>(
         &self,
         kind: &Kind,
@@ -442,80 +442,80 @@ impl Cache {
         })
     }
 
-    /// The objects a query asks for, in the order of their keys.
+    /// Lists the objects that match `query`, ordered by key.
     ///
     /// # Errors
-    /// When the cache cannot know; see [`ReadError`].
+    /// When the cache cannot serve the read; see [`ReadError`].
     pub fn list(&self, kind: &Kind, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
         self.reader(kind)?.list(query)
     }
 
-    /// The object as `K`. It is decoded on first touch and stays decoded while anyone holds it, and
-    /// beyond that while the budget has room and others are used less.
+    /// Returns the object as `K`. It is decoded on the first call, and stays decoded while it is
+    /// referenced or within the budget.
     ///
     /// # Errors
-    /// As [`Entry::decode`].
+    /// Same as [`Entry::decode`].
     pub fn typed<K: DeserializeOwned + Send + Sync + 'static>(
         &self,
         entry: &Arc<Entry>,
     ) -> Result<Arc<K>, DecodeError> {
-        self.0.hot.typed(entry)
+        self.0.decoded.typed(entry)
     }
 
-    /// The objects as `K`, in the same order. They stay decoded as those of [`typed`](Self::typed)
-    /// do, unless all of them together exceed the budget: then none is kept for having been listed.
+    /// Returns the objects as `K`, in the same order. They stay decoded as those of
+    /// [`typed`](Self::typed), unless together they exceed the budget: then none of them is kept.
     ///
     /// # Errors
-    /// As [`Entry::decode`].
+    /// Same as [`Entry::decode`].
     pub fn typed_all<K: DeserializeOwned + Send + Sync + 'static>(
         &self,
         entries: &[Arc<Entry>],
     ) -> Result<Vec<Arc<K>>, DecodeError> {
-        self.0.hot.typed_all(entries)
+        self.0.decoded.typed_all(entries)
     }
 
-    /// A write of this process was answered with the object in `raw`: reads show at least this state
-    /// from now on.
+    /// Records the response of an own write: reads return at least this state from now on.
     pub fn wrote(&self, kind: &Kind, raw: &[u8]) {
         if let Some(informer) = self.running(kind) {
             informer.0.0.wrote(raw);
         }
     }
 
-    /// A deletion by this process was answered, and the object of this uid is gone: reads no longer
-    /// show it. One that only waits for its finalizers is [written](Self::wrote) instead.
+    /// Records an own deletion that is complete: reads no longer return the object with this uid. An
+    /// object that waits for its finalizers is recorded with [`wrote`](Self::wrote) instead.
     pub fn deleted(&self, kind: &Kind, key: &Key, uid: &Uid) {
         if let Some(informer) = self.running(kind) {
             informer.0.0.deleted(key, uid);
         }
     }
 
-    /// The answer to a write of this process was lost: until the object has been read from the
-    /// server, reads of it fail with [`ReadError::Uncertain`].
-    pub fn uncertain(&self, kind: &Kind, key: &Key) {
+    /// Records an own write with unknown outcome: reads of the object fail with
+    /// [`ReadError::UnknownOutcome`] until it was read from the server.
+    pub fn invalidate(&self, kind: &Kind, key: &Key) {
         if let Some(informer) = self.running(kind) {
-            informer.0.0.uncertain(key);
+            informer.0.0.invalidate(key);
         }
     }
 
-    /// What a live read of an object in doubt found: its JSON, or that it is not there.
-    pub fn resolved(&self, kind: &Kind, doubt: &Doubt, raw: Option<&[u8]>) {
+    /// Records the result of the live read after an unknown outcome: the JSON, or `None` if the object
+    /// does not exist.
+    pub fn record_live_read(&self, kind: &Kind, unknown: &UnknownOutcome, raw: Option<&[u8]>) {
         if let Some(informer) = self.running(kind) {
-            informer.0.0.resolved(doubt, raw);
+            informer.0.0.record_live_read(unknown, raw);
         }
     }
 
-    /// How it goes with each type that is watched, in order.
+    /// Returns the health of each watched type, ordered by kind.
     #[must_use]
     pub fn health(&self) -> Vec<Health> {
         self.all().iter().map(Informer::health).collect()
     }
 
-    /// What each type takes.
+    /// Returns the number of objects and the memory use of each type.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let types = self.all().iter().map(Informer::stats).collect();
-        Stats { types, hot_bytes: self.0.hot.bytes() }
+        Stats { types, decoded_bytes: self.0.decoded.bytes() }
     }
 
     fn all(&self) -> Vec<Informer> {
@@ -524,9 +524,9 @@ impl Cache {
         all
     }
 
-    /// Ends all watches and handlers and waits until they have ended. Reads fail from then on.
+    /// Stops all watches and handlers and waits for them. Reads fail afterwards.
     pub async fn stop(&self) {
-        // A task may hold the last handle on its own informer, so it is not dropped under the lock.
+        // A task may own the last handle of its informer, which must not be dropped under the lock.
         for informer in self.all() {
             informer.0.0.stop();
         }

@@ -87,10 +87,10 @@ impl Client {
     }
 
     /// Marks the cached state of the object as unknown: the next read of it is a live read.
-    fn doubt(&self, kind: &Kind, key: &Key) {
+    fn invalidate(&self, kind: &Kind, key: &Key) {
         // An object without a name cannot be read.
         if !key.name().is_empty() {
-            self.shared.cache.uncertain(kind, key);
+            self.shared.cache.invalidate(kind, key);
         }
     }
 

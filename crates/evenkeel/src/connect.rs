@@ -1,10 +1,9 @@
-//! The way to a cluster: a dead connection is noticed, and changed credentials are read again.
+//! Connections to a cluster, with detection of dead connections and reload of credentials.
 //!
-//! `kube`'s own client keeps its connections for ever, as far as TCP is concerned, and the kubeconfig
-//! as it was at the start. Here sockets are probed by the system, idle connections are not kept for
-//! long, and after a failure to connect, a failure of TLS or a 401 the configuration is read again:
-//! a cluster that comes back with another certificate authority is reached as soon as the kubeconfig
-//! says so.
+//! The client of `kube` keeps connections without TCP keepalive, and never reads the kubeconfig again.
+//! Here sockets use TCP keepalive, idle connections are closed soon, and the configuration is read
+//! again after a connection error, a TLS error or a 401, so that a cluster with a new certificate
+//! authority is reachable once the kubeconfig is updated.
 
 #[cfg(test)]
 mod tests;
@@ -36,29 +35,29 @@ pub(crate) use self::transport::Transport;
 use crate::error::{BoxError, chain};
 use crate::manager::{Access, ConfigError};
 
-/// A connection on which nothing was heard for this long is probed by the system.
-const PROBE_AFTER: Duration = Duration::from_secs(15);
+/// The idle time before the first TCP keepalive probe.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(15);
 
-/// Then every so often, and it is dead when this many probes were not answered.
-const PROBE_EVERY: Duration = Duration::from_secs(5);
-const PROBES: u32 = 3;
+/// The interval and number of keepalive probes before the connection is closed.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
 
-/// A connection is dead when what was sent is not acknowledged for this long.
+/// The TCP user timeout: how long sent data may be unacknowledged.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An unused connection is closed after this long, so that one that died unnoticed is not used again.
-const UNUSED: Duration = Duration::from_secs(15);
+/// The idle timeout of pooled connections, so that a dead one is not reused.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The configuration is read again at most this often.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The minimum interval between reloads of the configuration.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-type Stack = BoxCloneService<Request<Body>, Response<Answer>, BoxError>;
+type Stack = BoxCloneService<Request<Body>, Response<ResponseBody>, BoxError>;
 
-/// The body of an answer.
-pub(crate) type Answer = UnsyncBoxBody<Bytes, BoxError>;
+/// A response body.
+pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The way to the cluster that `access` leads to.
+/// Connects to the cluster of `access`.
 pub(crate) async fn connect(access: Access) -> Result<Transport, ConfigError> {
     let config = access.load().await?;
     let failed = |error| ConfigError::Client(Box::new(error));
@@ -73,7 +72,7 @@ pub(crate) async fn connect(access: Access) -> Result<Transport, ConfigError> {
     }
 }
 
-/// Requests as `config` says; none where only `kube` knows how to connect.
+/// Creates the service of `config`; `None` if only `kube` supports the configuration.
 fn stack(config: &kube::Config) -> Result<Option<Stack>, kube::Error> {
     if config.proxy_url.is_some() {
         return Ok(None);
@@ -82,11 +81,11 @@ fn stack(config: &kube::Config) -> Result<Option<Stack>, kube::Error> {
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(config.connect_timeout);
-    connector.set_keepalive(Some(PROBE_AFTER));
-    connector.set_keepalive_interval(Some(PROBE_EVERY));
-    connector.set_keepalive_retries(Some(PROBES));
+    connector.set_keepalive(Some(KEEPALIVE_TIME));
+    connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    connector.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    connector.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT));
     #[cfg(feature = "rustls-tls")]
     let connector = config.rustls_https_connector_with_connector(connector)?;
     #[cfg(all(not(feature = "rustls-tls"), feature = "openssl-tls"))]
@@ -98,11 +97,11 @@ fn stack(config: &kube::Config) -> Result<Option<Stack>, kube::Error> {
     let client: hyper_util::client::legacy::Client<_, Body> =
         hyper_util::client::legacy::Builder::new(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(UNUSED)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .build(connector);
     let client = client
         .map_err(BoxError::from)
-        .map_response(|answer| answer.map(|body| body.map_err(BoxError::from).boxed_unsync()));
+        .map_response(|response| response.map(|body| body.map_err(BoxError::from).boxed_unsync()));
     let client = config.extra_headers_layer()?.layer(client);
     let base = config.base_uri_layer();
     Ok(Some(match config.auth_layer()? {
@@ -111,28 +110,28 @@ fn stack(config: &kube::Config) -> Result<Option<Stack>, kube::Error> {
     }))
 }
 
-/// Sends requests as the configuration said when it was last read.
+/// A service that reloads its configuration.
 #[derive(Clone)]
 struct Reloading(Arc<Shared>);
 
 struct Shared {
     access: Access,
     current: Mutex<Current>,
-    /// When the configuration was last read again; locked while it is.
+    /// When the configuration was last reloaded; locked during a reload.
     read: tokio::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Clone)]
 struct Current {
     stack: Stack,
-    /// How often the configuration has been read again.
+    /// The number of reloads.
     number: u64,
 }
 
 impl Service<Request<Body>> for Reloading {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -145,27 +144,26 @@ impl Service<Request<Body>> for Reloading {
 }
 
 impl Reloading {
-    /// Sends a request, and reads the configuration again if the answer is that of an outdated one.
-    async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+    /// Sends a request, and reloads the configuration if the response shows that it is outdated.
+    async fn send(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let Current { stack, number } = self.0.current.lock().clone();
-        let answer = stack.oneshot(request).await;
-        let outdated = match &answer {
-            Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
+        let response = stack.oneshot(request).await;
+        let outdated = match &response {
+            Ok(response) => response.status() == StatusCode::UNAUTHORIZED,
             Err(error) => is_connection(&**error),
         };
         if outdated {
             self.0.reload(number).await;
         }
-        answer
+        response
     }
 }
 
 impl Shared {
-    /// Reads the configuration again, unless that was done since it was read for the `number`th
-    /// time, or a moment ago.
+    /// Reloads the configuration, unless it was reloaded after `number` or within the interval.
     async fn reload(&self, number: u64) {
         let mut read = self.read.lock().await;
-        let recent = read.is_some_and(|last| last.elapsed() < PAUSE);
+        let recent = read.is_some_and(|last| last.elapsed() < RELOAD_INTERVAL);
         if recent || self.current.lock().number != number {
             return;
         }
@@ -176,27 +174,24 @@ impl Shared {
         };
         match stack {
             Ok(Some(stack)) => {
-                tracing::debug!("the configuration of the cluster has been read again");
+                tracing::debug!("cluster configuration reloaded");
                 *self.current.lock() = Current { stack, number: number + 1 };
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(
-                    "the configuration of the cluster cannot be read again: {}",
-                    chain(&error)
-                );
+                tracing::warn!(error = chain(&error), "failed to reload cluster configuration");
             }
         }
     }
 }
 
-/// Whether the server could not be reached, or TLS failed.
+/// Returns whether the connection or TLS failed.
 fn is_connection(error: &(dyn StdError + 'static)) -> bool {
     std::iter::successors(Some(error), |&cause| cause.source()).any(|cause| {
         let connect = cause
             .downcast_ref::<hyper_util::client::legacy::Error>()
             .is_some_and(hyper_util::client::legacy::Error::is_connect);
-        // A client certificate is refused only after the connection was made.
+        // A client certificate is rejected only after the connection is established.
         let tls = cause
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);

@@ -139,7 +139,7 @@ impl MapContext {
         let entries = match self.cache.list(&kind, query) {
             Ok(entries) => entries,
             // The unknown outcome of a write does not block the lookup.
-            Err(ReadError::Uncertain { .. }) => self.cache.peek_list(&kind, query),
+            Err(ReadError::UnknownOutcome { .. }) => self.cache.peek_list(&kind, query),
             Err(ReadError::NotSynced { .. }) => Vec::new(),
             Err(error) => {
                 tracing::warn!(%error, "lookup of map function failed");

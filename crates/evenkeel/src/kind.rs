@@ -1,7 +1,7 @@
-//! What the runtime must know of a type: its names, its version and its scope.
+//! Kinds: group, version, kind, plural name and scope of a type.
 //!
-//! Everything below the typed public interface works on a [`Kind`], so that typed, dynamic and
-//! metadata-only users of one type share one watch and one store.
+//! The runtime uses [`Kind`] internally, so that typed, dynamic and metadata-only users of a type share
+//! one watch and one store.
 
 use std::any::TypeId;
 use std::borrow::Cow;
@@ -19,8 +19,8 @@ use serde::de::DeserializeOwned;
 use crate::append_map::AppendMap;
 use crate::key::Key;
 
-/// A type of Kubernetes object that is known at compile time: one of `k8s_openapi`, or a struct
-/// with `#[derive(CustomResource)]`. There is nothing to implement by hand.
+/// A Kubernetes type that is known at compile time: one of `k8s_openapi`, or a struct with
+/// `#[derive(CustomResource)]`. Implemented automatically.
 pub trait Object:
     Resource<DynamicType = (), Scope: Scope>
     + Clone
@@ -45,7 +45,7 @@ impl<K> Object for K where
 {
 }
 
-/// Whether objects of a type live in namespaces.
+/// Whether a type is namespaced.
 pub trait Scope {
     /// True for namespaced types.
     const NAMESPACED: bool;
@@ -72,15 +72,15 @@ impl Scope for ClusterResourceScope {
 #[derive(Clone)]
 pub struct Kind(Source);
 
-/// Every cached read names a type, so naming one that is known at compile time neither allocates
-/// nor counts references.
+/// Every cached read creates a `Kind`, so for a type known at compile time this neither allocates nor
+/// counts references.
 #[derive(Clone)]
 enum Source {
     Compiled(&'static Names),
     Discovered(Arc<Names>),
 }
 
-/// The names of the types that the program was compiled with, each made once and kept.
+/// The names of the types known at compile time; each is created once.
 static COMPILED: AppendMap<TypeId, Names> = AppendMap::new();
 
 struct Names {
@@ -89,7 +89,7 @@ struct Names {
     kind: Cow<'static, str>,
     plural: Cow<'static, str>,
     namespaced: bool,
-    /// A digest of the above, so that maps of kinds need not read the text.
+    /// A digest of the above, for fast comparison and hashing.
     digest: u64,
 }
 
@@ -112,7 +112,7 @@ impl Names {
 }
 
 impl Kind {
-    /// The kind of a type known at compile time.
+    /// Returns the kind of a type known at compile time.
     #[must_use]
     pub fn of<K: Object>() -> Self {
         Self(Source::Compiled(COMPILED.get_or_insert_with(&TypeId::of::<K>(), || {
@@ -122,7 +122,7 @@ impl Kind {
         })))
     }
 
-    /// The kind of a type found by discovery.
+    /// Creates the kind of a type found by discovery.
     #[must_use]
     pub fn dynamic(resource: &ApiResource, namespaced: bool) -> Self {
         Self(Source::Discovered(Arc::new(Names::new(
@@ -141,37 +141,37 @@ impl Kind {
         }
     }
 
-    /// The API group; empty for the core group.
+    /// Returns the API group; empty for the core group.
     #[must_use]
     pub fn group(&self) -> &str {
         &self.names().group
     }
 
-    /// The version within the group.
+    /// Returns the version.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.names().version
     }
 
-    /// The kind, as in `Deployment`.
+    /// Returns the kind, such as `Deployment`.
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.names().kind
     }
 
-    /// The plural name in URLs, as in `deployments`.
+    /// Returns the plural name in URLs, such as `deployments`.
     #[must_use]
     pub fn plural(&self) -> &str {
         &self.names().plural
     }
 
-    /// Whether objects of this kind live in namespaces.
+    /// Returns whether the kind is namespaced.
     #[must_use]
     pub fn namespaced(&self) -> bool {
         self.names().namespaced
     }
 
-    /// The `apiVersion` of objects of this kind.
+    /// Returns the `apiVersion` of objects of this kind.
     #[must_use]
     pub fn api_version(&self) -> String {
         match self.group() {
@@ -180,14 +180,13 @@ impl Kind {
         }
     }
 
-    /// Whether an owner reference or another version of the type means this kind: group and kind
-    /// decide, the version does not.
+    /// Returns whether group and kind match, regardless of the version, as in owner references.
     #[must_use]
     pub fn is(&self, group: &str, kind: &str) -> bool {
         self.group() == group && self.kind() == kind
     }
 
-    /// The URL path of the collection, in one namespace or of the whole cluster.
+    /// Returns the URL path of the collection, in one namespace or cluster-wide.
     #[must_use]
     pub fn path(&self, namespace: Option<&str>) -> String {
         let root = match self.group() {
@@ -200,12 +199,12 @@ impl Kind {
         }
     }
 
-    /// The key as objects of this kind have it: without a namespace, where they live in none.
+    /// Returns the key without namespace if the kind is cluster-scoped.
     pub(crate) fn scoped(&self, key: Key) -> Key {
         if self.namespaced() || key.namespace().is_none() { key } else { Key::cluster(key.name()) }
     }
 
-    /// What `kube` calls the type, for its dynamic interface.
+    /// Returns the `ApiResource`, for the dynamic API of `kube`.
     #[must_use]
     pub fn api_resource(&self) -> ApiResource {
         let gvk = GroupVersionKind::gvk(self.group(), self.version(), self.kind());
@@ -214,13 +213,13 @@ impl Kind {
 }
 
 impl Kind {
-    /// What a 404 for the type itself, not for one of its objects, means.
+    /// Returns the error message for a type that the server does not serve.
     pub(crate) fn not_served(&self) -> String {
         match self.group() {
             "" => format!("the API server does not serve {self:?}"),
             _ => format!(
-                "the API server does not serve {self:?}: install its CRD, or a version of it that \
-                 has {:?}",
+                "the API server does not serve {self:?}: install its CRD, or a version of the CRD \
+                 that serves {:?}",
                 self.version()
             ),
         }

@@ -1,13 +1,12 @@
-//! Decoding objects as Go does: a `null` is a field that is not there.
+//! Decodes objects as Go does: a `null` is a missing field.
 //!
-//! Go writes the zero value of some types as `null`, `lastTransitionTime: null` for one, and API
-//! servers store and return it. Go reads it back as the zero value whatever the type; serde does so
-//! for an `Option` alone. What decodes without help is decoded without help. Only after a failure is
-//! the object decoded again with these rules:
+//! Go encodes the zero value of some types as `null`, for example `lastTransitionTime: null`, and API
+//! servers store and return it. Go decodes it as the zero value of any type; serde only for `Option`.
+//! If an object does not decode, it is decoded again with these rules:
 //!
-//! - a `null` field of a struct is left out, so that the field's own default applies;
-//! - a field that has no default, a list item and a map value get the zero value of their type;
-//! - where any JSON is welcome (`serde_json::Value`), a `null` stays what it is.
+//! - a `null` field of a struct is skipped, so that the default of the field applies;
+//! - a field without a default, a list item and a map value get the zero value of their type;
+//! - in a `serde_json::Value` a `null` is kept.
 
 mod node;
 
@@ -19,10 +18,10 @@ use serde_json::Value;
 
 use self::node::Node;
 
-/// Decodes `bytes`, reading `null` as Go does.
+/// Decodes `bytes`, with `null` as in Go.
 ///
 /// # Errors
-/// When the bytes do not decode with nulls left out either; the error is that of the plain attempt.
+/// When the bytes do not decode without nulls either; the error is that of the first attempt.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     serde_json::from_slice(bytes).or_else(|error| tolerant(bytes).ok_or(error))
 }
@@ -35,7 +34,7 @@ fn tolerant<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
             Ok(object) => return Some(object),
             Err(error) => error,
         };
-        // A field without a default: it gets a zero value the next time, each field once.
+        // A field without a default gets the zero value in the next attempt.
         match error {
             Problem::Missing(field) if zeroed.insert(field) => {}
             Problem::Missing(_) | Problem::Other(_) => return None,
@@ -43,10 +42,10 @@ fn tolerant<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     }
 }
 
-/// What keeps an object from being decoded.
+/// Why an object does not decode.
 #[derive(Debug)]
 enum Problem {
-    /// A struct lacks this field.
+    /// A required field is missing.
     Missing(&'static str),
     Other(String),
 }

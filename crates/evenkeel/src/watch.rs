@@ -1,16 +1,15 @@
-//! From the API server: the full state of one type in one scope, then every change to it.
+//! The reflector: lists one type in one scope, then watches it.
 //!
-//! A [`Reflector`] goes in rounds. A round gets the full state, as a stream if the server can do
-//! that and as a list if not ([`list`]), then follows the changes ([`follow`]) for as long as the
-//! server lets it resume where it was. What it sees goes to a [`Sink`] as the JSON text it came as.
+//! A [`Reflector`] works in rounds. A round reads the full state, as a streaming list if the server
+//! supports it and as a paged list otherwise ([`list`]), then watches ([`follow`]) as long as the
+//! server lets it resume from the last resourceVersion. Objects are passed to a [`Sink`] as JSON text.
 //!
-//! The invariant: between a `commit` and the next, the sink is told every change after the
-//! committed version, in order, none twice and none left out. Where that cannot be kept, because a
-//! version expired or a line could not be read, the round ends and the next brings the full state
-//! again.
+//! The invariant: after a `commit`, the sink receives every change after the committed
+//! resourceVersion, in order and exactly once. If that is not possible, because a resourceVersion
+//! expired or a line does not parse, the round ends and the next one relists.
 //!
-//! The client must not retry by itself (`Config::default_retry = false`), for it would hide from
-//! the back-off and from [`Health`] what goes wrong, and would wait where this should not.
+//! The client must not retry (`Config::default_retry = false`): that would hide errors from the
+//! backoff and from [`Health`].
 
 mod backoff;
 mod connection;
@@ -39,73 +38,73 @@ use self::backoff::Backoff;
 use crate::connect::Transport;
 use crate::random::Random;
 
-/// No object is larger: etcd's limit is 1.5 MB, and aggregated servers keep near it.
-const LARGEST_OBJECT: usize = 64 << 20;
+/// The maximum size of an object. etcd's limit is 1.5 MB; aggregated servers have similar limits.
+const OBJECT_SIZE_MAX: usize = 64 << 20;
 
-/// Servers keep versions for minutes: one that is younger should not be expired.
-const YOUNG: Duration = Duration::from_secs(60);
+/// Servers keep resourceVersions for minutes: a more recent one should not have expired.
+const EXPIRY_MIN: Duration = Duration::from_secs(60);
 
-/// A buffer is used again up to this size; one large object must not cost its memory for good.
-const LARGEST_SPARE: usize = 64 << 10;
+/// The maximum capacity of a reused buffer, so that one large object does not hold memory.
+const REUSED_CAPACITY_MAX: usize = 64 << 10;
 
-/// Where a reflector puts what it sees. Calls come from the reflector's task, in order.
+/// Receives the objects of a reflector. It is called in order by the reflector's task.
 ///
-/// Objects are JSON text as the server sent it, managed fields included; objects of a list may
-/// lack `apiVersion` and `kind`. That the text is well-formed is not checked before.
+/// Objects are JSON text as the server sent it, including managedFields; objects of a list may lack
+/// `apiVersion` and `kind`. The text may be malformed.
 pub(crate) trait Sink: Send {
-    /// The full state begins. It ends with `commit` or `abandon`; the changes that `changed`,
-    /// `deleted` and `bookmark` tell come only outside of it. With `reset` it is that of another
-    /// history, whose versions cannot be compared with those from before.
+    /// Starts a full state, which ends with `commit` or `abandon`; `changed`, `deleted` and `bookmark`
+    /// are called only outside of it. With `reset` it belongs to another server history, whose
+    /// resourceVersions are not comparable with earlier ones.
     fn begin(&mut self, reset: bool);
-    /// One object of the full state. It may come again, newer, within a state.
+    /// Adds an object to the full state. It may be repeated with a newer resourceVersion.
     fn listed(&mut self, raw: &[u8]);
-    /// An object that is not of the full state after all: deleted while that was sent.
+    /// Removes an object from the full state: it was deleted while the state was sent.
     fn unlisted(&mut self, raw: &[u8]);
-    /// The full state is complete, and is that of `version`.
+    /// Completes the full state at resourceVersion `version`.
     fn commit(&mut self, version: &str);
-    /// The full state did not come to its end: the one from before stays.
+    /// Discards the incomplete full state; the previous state stays.
     fn abandon(&mut self);
     /// An object was created or changed.
     fn changed(&mut self, raw: &[u8]);
-    /// An object was deleted, or left the selection; this is its last state.
+    /// An object was deleted, or no longer matches the selector; this is its last state.
     fn deleted(&mut self, raw: &[u8]);
-    /// All changes up to `version` have been told.
+    /// All changes up to `version` have been delivered.
     fn bookmark(&mut self, version: &str);
-    /// Whether the first object of the present state, or that there is none, fits what is known.
-    fn agrees(&mut self, first: Option<&[u8]>) -> bool;
-    /// How it goes with the server: whenever a watch is open again, and at each failure.
+    /// Returns whether the first object of the current state, or its absence, matches the known state.
+    fn matches_first(&mut self, first: Option<&[u8]>) -> bool;
+    /// Reports the health: when a watch is open again, and at each failure.
     fn health(&mut self, health: &Health);
 }
 
-/// Whether a reflector follows the server.
+/// The health of a reflector.
 #[derive(Clone, Debug)]
 pub(crate) enum Health {
     /// A watch is open.
     Connected,
-    /// It has failed since then, the last time for this reason, and tries on.
+    /// Failing since then, last with this error; it retries.
     Failing { since: Instant, error: Error },
 }
 
-/// How a reflector goes about it. The defaults are client-go's, but for those that make a dead
-/// connection noticed within 45 seconds, for which client-go has the pings of HTTP/2.
+/// The settings of a reflector. The defaults are those of client-go, except the timeouts that detect
+/// a dead connection within 45 seconds, for which client-go uses HTTP/2 pings.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Whether the full state is asked for as a stream before it is asked for as a list.
+    /// Whether a streaming list is tried before a paged list.
     pub(crate) streaming: bool,
-    /// Objects per page of every list. If none is set, lists are paged by 500 except where that
-    /// would keep the server from answering out of its cache.
+    /// Objects per page of every list. If not set, pages have 500 objects, except where paging would
+    /// prevent the server from serving the list from its watch cache.
     pub(crate) page_size: Option<u32>,
-    /// How long the server is asked to keep a watch open, drawn anew for each. A proper end after
-    /// it, and the bookmark that servers send just before, show that the connection is alive; the
-    /// next watch goes over the same connection.
+    /// The range of the random timeoutSeconds of each watch. A clean end after it, and the bookmark
+    /// that servers send just before, show that the connection is alive; the next watch uses the same
+    /// connection.
     pub(crate) watch_timeout: Range<Duration>,
-    /// Whether the type need not exist: then its absence is told, but is no reason to warn.
+    /// Whether the type is optional: its absence is reported without a warning.
     pub(crate) optional: bool,
-    /// How long the server may be silent while it sends a list.
-    pub(crate) answer_silence: Duration,
-    /// How much longer than agreed a watch is waited for that should have ended.
+    /// The read timeout of lists.
+    pub(crate) list_read_timeout: Duration,
+    /// How long to wait beyond the timeout for the end of a watch.
     pub(crate) margin: Duration,
-    /// Whether the history of the server is checked after a watch that did not end as agreed.
+    /// Whether the server history is checked after a watch that did not end at its timeout.
     pub(crate) check_history: bool,
 }
 
@@ -116,14 +115,14 @@ impl Default for Settings {
             page_size: None,
             optional: false,
             watch_timeout: Duration::from_secs(30)..Duration::from_secs(40),
-            answer_silence: Duration::from_secs(65),
+            list_read_timeout: Duration::from_secs(65),
             margin: Duration::from_secs(5),
             check_history: true,
         }
     }
 }
 
-/// Keeps a [`Sink`] at the state of the API server.
+/// Keeps a [`Sink`] in sync with the API server.
 pub(crate) struct Reflector {
     transport: Transport,
     scope: Scope,
@@ -131,27 +130,27 @@ pub(crate) struct Reflector {
     random: Random,
     backoff: Backoff,
     history: History,
-    /// The history that `version` belongs to.
+    /// The server history that `version` belongs to.
     epoch: u64,
-    /// Whether the next list is of another history than the last.
+    /// Whether the next list belongs to another history than the last one.
     reset: bool,
-    /// Whether the last watch did not end as agreed, so that the server may be another one.
+    /// Whether the last watch did not end at its timeout, so that the server may have been replaced.
     suspect: bool,
-    /// The version the sink is at; empty before the first full state.
+    /// The resourceVersion of the sink; empty before the first full state.
     version: String,
-    /// Whether the server said that it cannot give `version`: the next state is the newest one.
+    /// Whether `version` is unavailable on the server: the next list requests the latest one.
     version_unavailable: bool,
-    /// Whether the server pages a list it could have answered from its cache: it has none, and
-    /// there is no reason not to page.
+    /// Whether the server pages a list at resourceVersion 0: it has no watch cache, so paging costs
+    /// nothing.
     pages_anyway: bool,
-    /// Whether the last round expired before a version can have grown old.
+    /// Whether the last round expired earlier than expected.
     expired_early: bool,
-    /// Whether this server sends bookmarks of its own accord.
+    /// Whether this server sends bookmarks.
     sends_bookmarks: bool,
-    /// Since when nothing works, unless it does.
+    /// Since when requests have been failing, if they are.
     failing_since: Option<Instant>,
-    /// Whether the sink was told that a watch is open, and nothing else since.
-    told_connected: bool,
+    /// Whether the last reported health is `Connected`.
+    reported_connected: bool,
 }
 
 impl Reflector {
@@ -179,19 +178,19 @@ impl Reflector {
             expired_early: false,
             sends_bookmarks: false,
             failing_since: None,
-            told_connected: false,
+            reported_connected: false,
         }
     }
 
-    /// Runs for ever; to stop it, drop the future. The sink may then be left within a full state.
+    /// Runs until the future is dropped. The sink may then be left within a full state.
     pub(crate) async fn run(mut self, sink: &mut impl Sink) -> Infallible {
         loop {
             let Err(error) = self.round(sink).await;
-            self.pause(&error).await;
+            self.back_off(&error).await;
         }
     }
 
-    /// Gets the full state, then follows it until that is no longer possible.
+    /// Lists, then watches until the watch cannot be resumed.
     async fn round(&mut self, sink: &mut impl Sink) -> Result<Infallible, Error> {
         self.check_epoch();
         let mut stream = None;
@@ -199,45 +198,45 @@ impl Reflector {
             match self.stream(sink).await {
                 Ok(watch) => stream = Some(watch),
                 Err(error) => {
-                    tracing::debug!(kind = ?self.scope.kind, %error, "no streaming list, listing");
+                    tracing::debug!(kind = ?self.scope.kind, %error, "streaming list failed, falling back to list");
                 }
             }
         }
         if stream.is_none()
             && let Err(error) = self.list(sink).await
         {
-            self.failed(sink, &error);
+            self.report_failure(sink, &error);
             return Err(error);
         }
         let begun = Instant::now();
         let Err(error) = self.watch(sink, stream).await;
-        let early = error.is_expired() && begun.elapsed() < YOUNG;
+        let early = error.is_expired() && begun.elapsed() < EXPIRY_MIN;
         let twice = std::mem::replace(&mut self.expired_early, early) && early;
         if matches!(error, Error::OtherHistory) {
-            tracing::debug!(kind = ?self.scope.kind, "listing anew");
+            tracing::debug!(kind = ?self.scope.kind, "relisting after a change of the server history");
         } else if error.is_expired() && !twice {
-            // All in a day's work: the next round begins with the full state.
+            // Expected: the next round relists.
             tracing::debug!(kind = ?self.scope.kind, %error, "watch expired");
         } else {
-            self.failed(sink, &error);
+            self.report_failure(sink, &error);
         }
         Err(error)
     }
 
-    /// Waits as long as is due after a failure.
-    async fn pause(&mut self, error: &Error) {
+    /// Waits for the backoff after a failure.
+    async fn back_off(&mut self, error: &Error) {
         sleep(self.backoff.delay(error.retry_after())).await;
     }
 
-    /// Tells of a failure that was not expected in the course of things.
-    fn failed(&mut self, sink: &mut impl Sink, error: &Error) {
+    /// Logs and reports an unexpected failure.
+    fn report_failure(&mut self, sink: &mut impl Sink, error: &Error) {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
-        self.told_connected = false;
+        self.reported_connected = false;
         if error.is_not_found() {
-            let problem = self.scope.kind.not_served();
+            let error = self.scope.kind.not_served();
             match self.settings.optional {
-                true => tracing::debug!("{problem}"),
-                false => tracing::warn!("{problem}"),
+                true => tracing::debug!(kind = ?self.scope.kind, error, "type is not served"),
+                false => tracing::warn!(kind = ?self.scope.kind, error, "type is not served"),
             }
         } else {
             tracing::warn!(kind = ?self.scope.kind, %error, "list or watch failed");
@@ -245,17 +244,17 @@ impl Reflector {
         sink.health(&Health::Failing { since, error: error.clone() });
     }
 
-    /// Tells that a watch is open, unless that is known.
-    fn connected(&mut self, sink: &mut impl Sink) {
+    /// Reports that a watch is open, unless already reported.
+    fn report_connected(&mut self, sink: &mut impl Sink) {
         self.failing_since = None;
-        if !std::mem::replace(&mut self.told_connected, true) {
+        if !std::mem::replace(&mut self.reported_connected, true) {
             sink.health(&Health::Connected);
         }
     }
 }
 
-/// Empties a buffer, and gives it up if it has grown large.
+/// Clears a buffer for reuse and limits its capacity.
 fn reuse(buffer: &mut Vec<u8>) {
     buffer.clear();
-    buffer.shrink_to(LARGEST_SPARE);
+    buffer.shrink_to(REUSED_CAPACITY_MAX);
 }

@@ -1,4 +1,4 @@
-//! The stories of `it/scenarios.rs` on a real kube-apiserver, where one is at hand.
+//! The scenarios of `it/scenarios.rs` on a real kube-apiserver, if available.
 
 #![expect(
     clippy::unwrap_used,

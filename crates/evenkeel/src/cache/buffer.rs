@@ -1,8 +1,8 @@
-//! What a handler has not seen yet, bounded however slow it is.
+//! The bounded event buffer of a handler.
 //!
-//! Events wait in the order they came, one by one. When many wait, a further event of a key that
-//! waits already is merged into it: then the handler sees fewer states in between, as if it had
-//! looked less often, and what waits is at most one event for each key beyond the limit.
+//! Events are buffered in order. Beyond the limit, an event of a key that is already buffered is merged
+//! into it, so that the handler skips intermediate states and the buffer grows by at most one event
+//! per key.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::key::Key;
 use crate::object_event::ObjectEvent;
 
-/// How many events wait before they are merged.
+/// The number of buffered events beyond which events are merged.
 pub(super) const LIMIT: usize = 4096;
 
 #[derive(Debug)]
@@ -27,16 +27,16 @@ pub(super) struct Buffer {
 #[derive(Debug)]
 struct Waiting {
     items: VecDeque<Item>,
-    /// The number of the first item; they are numbered through.
+    /// The sequence number of the first item.
     first: u64,
-    /// The last item of each key.
+    /// The sequence number of the last item of each key.
     last: HashMap<Key, u64, FixedState>,
 }
 
 #[derive(Debug)]
 pub(super) enum Item {
     Event(ObjectEvent),
-    /// All objects that were there in the beginning are before this.
+    /// All initial objects are before this.
     Synced,
 }
 
@@ -47,13 +47,13 @@ impl Buffer {
         Self { limit, waiting: Mutex::new(waiting), ready: Notify::new() }
     }
 
-    /// Adds what happened.
+    /// Adds an event.
     pub(super) fn push(&self, event: ObjectEvent) {
         self.waiting.lock().push(event, self.limit);
         self.ready.notify_one();
     }
 
-    /// Adds what happened, or says that all of the beginning has been added.
+    /// Adds events, and the sync marker if `synced`.
     pub(super) fn extend(&self, events: impl IntoIterator<Item = ObjectEvent>, synced: bool) {
         let mut waiting = self.waiting.lock();
         events.into_iter().for_each(|event| waiting.push(event, self.limit));
@@ -64,7 +64,7 @@ impl Buffer {
         self.ready.notify_one();
     }
 
-    /// The next item, when there is one.
+    /// Waits for the next item.
     pub(super) async fn next(&self) -> Item {
         loop {
             if let Some(item) = self.waiting.lock().pop() {
@@ -74,7 +74,7 @@ impl Buffer {
         }
     }
 
-    /// How many wait.
+    /// Returns the number of buffered items.
     pub(super) fn len(&self) -> usize {
         self.waiting.lock().items.len()
     }
@@ -106,7 +106,7 @@ impl Waiting {
         }
         self.first += 1;
         if self.items.is_empty() {
-            // A burst is over; its memory is not needed for the trickle that follows.
+            // Releases memory after a burst.
             self.items.shrink_to(64);
             self.last.shrink_to(64);
         }
@@ -114,7 +114,8 @@ impl Waiting {
     }
 }
 
-/// Makes of two events of one object the one that leads from before the first to after the second.
+/// Merges two events of one object into one from the state before the first to the state after the
+/// second.
 fn merge(waiting: &mut ObjectEvent, next: ObjectEvent) {
     use ObjectEvent::{Added, Deleted, Resynced, Updated};
     let merged = match (&*waiting, next) {
@@ -123,8 +124,8 @@ fn merge(waiting: &mut ObjectEvent, next: ObjectEvent) {
         }
         (Updated { old, .. }, Updated { new, .. } | Resynced { object: new })
         | (Deleted { old, .. }, Added { new, .. }) => Updated { old: old.clone(), new },
-        // What is left cannot be merged with the past: it begins (an add), says all (a deletion),
-        // or follows what was no change (a resync).
+        // Otherwise the second event is sufficient: an add, a deletion, or the first change after a
+        // resync.
         (_, next) => next,
     };
     *waiting = merged;

@@ -1,8 +1,7 @@
-//! What reads of one informer need: the objects, this process's own writes, and whether both can be
-//! relied on.
+//! The part of an informer that reads need: the store, the overlay and whether they are synced.
 //!
-//! It is apart from the informer because a read does not hold that: taking and dropping a reference
-//! would cost as much as the search.
+//! Separate from the informer so that a read needs no reference to it: counting the reference would
+//! cost as much as the lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +15,15 @@ use crate::key::Key;
 pub(super) struct Contents {
     pub(super) store: Store,
     pub(super) overlay: Overlay,
-    /// Whether everything has been listed; no longer once stopped.
+    /// Whether the informer is synced; false once stopped.
     pub(super) ready: AtomicBool,
-    /// Whether every key of the type is covered: it is namespaced, and watched in all namespaces.
-    pub(super) everywhere: bool,
+    /// Whether the type is namespaced and watched in all namespaces.
+    pub(super) all_namespaces: bool,
 }
 
 impl Contents {
-    /// What `see` makes of the object of this key if the store alone decides, which is nearly
-    /// always; none if the informer has to be asked. `see` runs while the store is locked for
-    /// writers.
+    /// Calls `see` with the object of `key` if the store alone can serve the read, which is the common
+    /// case; returns `None` if the informer must. `see` runs while the store is locked for writers.
     pub(super) fn get<T>(
         &self,
         key: &Key,
@@ -35,11 +33,11 @@ impl Contents {
             return None;
         }
         let found = self.store.see(key, see);
-        // The informer may have been stopped meanwhile. It empties the store only after it has set
-        // this to false, so what was found before is right and what was missing may be not.
+        // The informer may have been stopped concurrently. It clears the store only after it has set
+        // this to false, so a found object is valid and a missing one may not be.
         if !self.ready.load(Ordering::Acquire) {
             return None;
         }
-        (found.is_some() || self.everywhere).then_some(found)
+        (found.is_some() || self.all_namespaces).then_some(found)
     }
 }

@@ -1,21 +1,21 @@
-//! Finds the metadata of an object in its JSON text, and what in it need not be kept.
+//! Finds `metadata` and `managedFields` in the JSON text of an object.
 //!
-//! Objects are kept as text, so most of an object is never parsed: this only walks its outermost
-//! braces, minding strings, until it knows where `metadata` and `managedFields` stand. The walk ends
-//! there, so whether the rest is well-formed is found out by whoever decodes the object.
+//! Objects are stored as text, so most of an object is never parsed. The scanner tracks the top-level
+//! structure and strings until it has found both fields. The rest of the text is not validated; a
+//! malformed object fails when it is decoded.
 
 use std::ops::Range;
 
-/// Where the parts of an object stand in its text.
+/// The positions of the parts of an object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// The value of `metadata`.
     pub(super) metadata: Range<usize>,
-    /// `managedFields` with the comma that belongs to it: what can be cut out.
+    /// `managedFields` including one adjacent comma, which can be removed.
     pub(super) managed: Option<Range<usize>>,
-    /// Whether the object says what it is; the items of a list often do not.
+    /// Whether the object has apiVersion and kind; list items often do not.
     pub(super) typed: bool,
-    /// Whether there is white space between the tokens seen.
+    /// Whether there is white space between the scanned tokens.
     pub(super) spaced: bool,
 }
 
@@ -30,24 +30,24 @@ pub(super) enum Malformed {
     NoMetadata,
 }
 
-/// Walks the text of an object.
+/// Scans the text of an object.
 pub(super) fn layout(text: &[u8]) -> Result<Layout, Malformed> {
-    let mut walk = Walk { text, at: 0, spaced: false };
+    let mut scanner = Scanner { text, at: 0, spaced: false };
     let (mut metadata, mut managed, mut kind, mut version) = (None, None, false, false);
-    walk.space();
-    walk.expect(b'{')?;
+    scanner.space();
+    scanner.expect(b'{')?;
     let mut first = true;
-    while let Some(key) = walk.key(&mut first)? {
-        let start = walk.at;
+    while let Some(key) = scanner.key(&mut first)? {
+        let start = scanner.at;
         match &text[key] {
             b"metadata" => {
-                managed = walk.metadata()?;
-                metadata = Some(start..walk.at);
+                managed = scanner.metadata()?;
+                metadata = Some(start..scanner.at);
             }
             name => {
                 kind |= name == b"kind";
                 version |= name == b"apiVersion";
-                walk.value()?;
+                scanner.value()?;
             }
         }
         if metadata.is_some() && kind && version {
@@ -55,26 +55,26 @@ pub(super) fn layout(text: &[u8]) -> Result<Layout, Malformed> {
         }
     }
     let metadata = metadata.ok_or(Malformed::NoMetadata)?;
-    Ok(Layout { metadata, managed, typed: kind && version, spaced: walk.spaced })
+    Ok(Layout { metadata, managed, typed: kind && version, spaced: scanner.spaced })
 }
 
-/// The value of the object's `kind` as it is written, quotes included; none if it has none.
+/// Returns the JSON text of the object's `kind`, including quotes; `None` if it has none.
 pub(super) fn kind(text: &[u8]) -> Result<Option<&[u8]>, Malformed> {
-    let mut walk = Walk { text, at: 0, spaced: false };
-    walk.space();
-    walk.expect(b'{')?;
+    let mut scanner = Scanner { text, at: 0, spaced: false };
+    scanner.space();
+    scanner.expect(b'{')?;
     let mut first = true;
-    while let Some(key) = walk.key(&mut first)? {
-        let start = walk.at;
-        walk.value()?;
+    while let Some(key) = scanner.key(&mut first)? {
+        let start = scanner.at;
+        scanner.value()?;
         if &text[key] == b"kind" {
-            return Ok(Some(&text[start..walk.at]));
+            return Ok(Some(&text[start..scanner.at]));
         }
     }
     Ok(None)
 }
 
-/// The text without white space between tokens.
+/// Returns the text without white space between tokens.
 pub(super) fn compact(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let (mut quoted, mut escaped) = (false, false);
@@ -92,13 +92,13 @@ pub(super) fn compact(text: &[u8]) -> Vec<u8> {
     out
 }
 
-struct Walk<'a> {
+struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
     spaced: bool,
 }
 
-impl Walk<'_> {
+impl Scanner<'_> {
     fn peek(&self) -> Result<u8, Malformed> {
         self.text.get(self.at).copied().ok_or(Malformed::End)
     }
@@ -118,7 +118,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The next key of an object, and to its value; `None` at the object's end.
+    /// Returns the next key and advances to its value; `None` at the end of the object.
     fn key(&mut self, first: &mut bool) -> Result<Option<Range<usize>>, Malformed> {
         self.space();
         if self.peek()? == b'}' {
@@ -139,7 +139,7 @@ impl Walk<'_> {
         Ok(Some(key))
     }
 
-    /// Past the end of a string whose opening quote is behind.
+    /// Skips the rest of a string after its opening quote.
     fn string(&mut self) -> Result<(), Malformed> {
         loop {
             let rest = self.text.get(self.at..).ok_or(Malformed::End)?;
@@ -175,7 +175,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Past an object or array; which bracket closes which is not looked at.
+    /// Skips an object or array; matching of bracket types is not checked.
     fn nested(&mut self) -> Result<(), Malformed> {
         let mut depth = 0_usize;
         loop {
@@ -196,7 +196,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Past the metadata object; gives what can be cut from it.
+    /// Skips the metadata object; returns the range of `managedFields` to remove.
     fn metadata(&mut self) -> Result<Option<Range<usize>>, Malformed> {
         let mut managed = None;
         self.expect(b'{')?;
@@ -206,7 +206,7 @@ impl Walk<'_> {
             let Some(key) = self.key(&mut first)? else { return Ok(managed) };
             self.value()?;
             if &self.text[key] == b"managedFields" {
-                // Of the two commas around it one must stay.
+                // One of the two adjacent commas must stay.
                 let comma = leading && self.text.get(self.at) == Some(&b',');
                 managed = Some(behind..self.at + usize::from(comma));
             }

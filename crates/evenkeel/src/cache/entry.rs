@@ -1,4 +1,4 @@
-//! One cached object: its header, its bytes, and its typed form once somebody has looked.
+//! Cached objects: metadata, JSON, and the decoded form once it was read.
 
 use std::any::{Any, type_name};
 use std::collections::BTreeMap;
@@ -15,54 +15,54 @@ use super::meta::Meta;
 use crate::kind::Kind;
 use crate::nulls;
 
-/// A typed object of any type.
+/// A decoded object of any type.
 pub(super) type Typed = Arc<dyn Any + Send + Sync>;
 
-/// An object as the cache holds it. It never changes; a newer state is another entry.
+/// A cached object. Immutable; a newer state is another entry.
 #[derive(Debug)]
 pub struct Entry {
     kind: Kind,
     meta: Meta,
-    /// Compact JSON without managedFields; of a view only the annotations.
+    /// Compact JSON without managedFields; for a view only the annotations.
     body: Box<[u8]>,
     form: Form,
-    /// The number of the list that had this object last.
+    /// The number of the last list that included this object.
     listed: AtomicU32,
-    /// Whether the typed form was used since the hot set last looked.
+    /// Whether the decoded form was used since the last pass of the LRU.
     touched: AtomicBool,
     memo: Mutex<Memo>,
 }
 
-/// What is kept of objects of a type.
+/// Which part of the objects of a type is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Whole,
     Metadata,
-    /// Only the struct of this name, made from the object.
+    /// Only the struct of this name, decoded from the object.
     View(&'static str),
 }
 
-/// The typed form. There is room for one type: who reads an object as several pays for it.
+/// The decoded form. It is stored for one Rust type; reads as several types decode again.
 #[derive(Debug)]
 enum Memo {
     Cold,
-    /// The hot set has let go of it; shared for as long as it is held.
+    /// Evicted; shared while it is referenced.
     Shared(Weak<dyn Any + Send + Sync>),
-    /// Kept by the hot set.
-    Hot(Typed, #[expect(dead_code, reason = "gives its bytes back when dropped")] Charge),
-    /// Kept as long as the object.
+    /// Kept by the LRU.
+    Hot(Typed, #[expect(dead_code, reason = "releases its bytes when dropped")] Charge),
+    /// Kept as long as the entry.
     Pinned(Typed),
 }
 
-/// An object whose bytes are not what its type expects.
+/// An object does not decode as the requested type.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{kind} {key} does not decode: {message}")]
 pub struct DecodeError {
-    /// The type of the object.
+    /// The kind of the object.
     pub kind: Kind,
-    /// The object.
+    /// The key of the object.
     pub key: crate::Key,
-    /// What is wrong, and where.
+    /// The cause.
     pub message: Arc<str>,
 }
 
@@ -79,67 +79,66 @@ impl Entry {
         }
     }
 
-    /// The type of the object.
+    /// Returns the kind of the object.
     #[must_use]
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
 
-    /// The metadata; needs no decoding.
+    /// Returns the metadata, without decoding.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// Whether all of the object is kept.
+    /// Returns whether the whole object is stored.
     pub(crate) fn is_whole(&self) -> bool {
         self.form == Form::Whole
     }
 
-    /// The object as JSON, without managedFields; only type and metadata of a metadata-only type,
-    /// and empty for a view.
+    /// Returns the JSON of the object without managedFields; only type and metadata for a metadata-only
+    /// type, and empty for a view.
     #[must_use]
     pub fn json(&self) -> &[u8] {
         if matches!(self.form, Form::View(_)) { &[] } else { &self.body }
     }
 
-    /// The annotations as JSON; empty if there are none. Enough to see whether they differ.
+    /// Returns the annotations as JSON; empty if there are none.
     #[must_use]
     pub fn annotations_json(&self) -> &[u8] {
         let at = &self.meta.annotations;
         self.body.get(at.start as usize..at.end as usize).unwrap_or_default()
     }
 
-    /// The annotations; parsed at each call.
+    /// Parses and returns the annotations.
     #[must_use]
     pub fn annotations(&self) -> BTreeMap<String, String> {
         nulls::decode(self.annotations_json()).unwrap_or_default()
     }
 
-    /// All of the metadata; parsed at each call.
+    /// Parses and returns the full metadata.
     ///
     /// # Errors
-    /// When the metadata is not what the API promises, or the type is declared as a view.
+    /// When the metadata does not decode, or the type is declared as a view.
     pub fn object_meta(&self) -> Result<ObjectMeta, DecodeError> {
         #[derive(Deserialize)]
         struct Holder {
             metadata: ObjectMeta,
         }
         if let Form::View(name) = self.form {
-            return Err(self.undecodable(format!("only {name} is kept of it")));
+            return Err(self.decode_error(format!("only {name} is stored")));
         }
         nulls::decode(&self.body)
             .map(|Holder { metadata }| metadata)
-            .map_err(|error| self.undecodable(error.to_string()))
+            .map_err(|error| self.decode_error(error.to_string()))
     }
 
-    /// The object as `K`: the form that the cache keeps, if it keeps one, or decoded for this call.
+    /// Returns the object as `K`: the decoded form that the cache keeps, or decoded by this call.
     ///
-    /// [`Cache::typed`](super::Cache::typed) is for objects that are read again soon.
+    /// Use [`Cache::typed`](super::Cache::typed) for objects that are read repeatedly.
     ///
     /// # Errors
-    /// When the object's bytes are not a `K`, or not all of them are kept; the error names the
-    /// object and, for a declaration that keeps too little, the fix.
+    /// When the object does not decode as `K`, or the type is declared `metadata_only` or as a view.
     pub fn decode<K: DeserializeOwned + Send + Sync + 'static>(
         &self,
     ) -> Result<Arc<K>, DecodeError> {
@@ -149,7 +148,7 @@ impl Entry {
         }
     }
 
-    /// The typed form if it is there, and whether it will stay when the caller lets go of it.
+    /// Returns the decoded form if there is one, and whether the cache keeps it.
     pub(super) fn held<K: Send + Sync + 'static>(&self) -> Option<(Arc<K>, bool)> {
         let memo = self.memo.lock();
         let (typed, stays) = match &*memo {
@@ -163,7 +162,7 @@ impl Entry {
         Some((typed, stays))
     }
 
-    /// The typed form if it is there and stays.
+    /// Returns the decoded form if the cache keeps it.
     pub(super) fn kept<K: Send + Sync + 'static>(&self) -> Option<Arc<K>> {
         self.held().and_then(|(typed, stays)| stays.then_some(typed))
     }
@@ -172,34 +171,34 @@ impl Entry {
         match self.form {
             Form::Whole => {}
             Form::Metadata => {
-                return Err(self.undecodable(format!(
+                return Err(self.decode_error(format!(
                     "the type is declared metadata-only; to read it as {}, declare it without \
                      `metadata_only`",
                     type_name::<K>()
                 )));
             }
             Form::View(name) => {
-                return Err(self.undecodable(format!(
-                    "the type is declared as a view that keeps only {name}; to read it as {}, \
+                return Err(self.decode_error(format!(
+                    "the type is declared as a view that stores only {name}; to read it as {}, \
                      declare it without `view`",
                     type_name::<K>()
                 )));
             }
         }
-        nulls::decode(&self.body).map_err(|error| self.undecodable(error.to_string()))
+        nulls::decode(&self.body).map_err(|error| self.decode_error(error.to_string()))
     }
 
-    fn undecodable(&self, message: String) -> DecodeError {
+    fn decode_error(&self, message: String) -> DecodeError {
         DecodeError { kind: self.kind.clone(), key: self.meta.key.clone(), message: message.into() }
     }
 
-    /// Keeps the typed form for as long as the object.
+    /// Keeps the decoded form as long as the entry.
     pub(super) fn pin(&self, typed: Typed) {
         *self.memo.lock() = Memo::Pinned(typed);
     }
 
-    /// Keeps the typed form until it is cooled; false if one is kept already.
-    pub(super) fn warm(&self, typed: Typed, charge: Charge) -> bool {
+    /// Keeps the decoded form until it is evicted; returns false if one is already kept.
+    pub(super) fn keep(&self, typed: Typed, charge: Charge) -> bool {
         let mut memo = self.memo.lock();
         if matches!(&*memo, Memo::Hot(..) | Memo::Pinned(_)) {
             return false;
@@ -208,7 +207,7 @@ impl Entry {
         true
     }
 
-    /// Shares a typed form that is too large to be kept.
+    /// Shares a decoded form that is too large to be kept.
     pub(super) fn share(&self, typed: &Typed) {
         let mut memo = self.memo.lock();
         if matches!(&*memo, Memo::Cold | Memo::Shared(_)) {
@@ -216,14 +215,13 @@ impl Entry {
         }
     }
 
-    /// Lets go of a typed form that the hot set kept. What it takes with it is given to the caller
-    /// to drop where no lock is held.
-    pub(super) fn cool(&self) -> Option<Typed> {
+    /// Evicts the decoded form. The caller drops the returned value outside of locks.
+    pub(super) fn evict(&self) -> Option<Typed> {
         let mut memo = self.memo.lock();
         match std::mem::replace(&mut *memo, Memo::Cold) {
             Memo::Hot(typed, _) => {
-                // A weak reference would keep the memory of the object itself, which is most of a
-                // typed pod; nobody can take a new strong one while the memo is locked.
+                // A weak reference keeps the allocation, so it is stored only if another reference
+                // exists; no new one can be taken while the memo is locked.
                 if Arc::strong_count(&typed) > 1 {
                     *memo = Memo::Shared(Arc::downgrade(&typed));
                 }
@@ -236,28 +234,28 @@ impl Entry {
         }
     }
 
-    /// Whether the typed form was used since this was last asked.
+    /// Returns and resets whether the decoded form was used.
     pub(super) fn take_touched(&self) -> bool {
         self.touched.swap(false, Ordering::Relaxed)
     }
 
-    /// OperationLog that the list of this number had the object.
+    /// Records that the list of this number included the object.
     pub(super) fn mark(&self, list: u32) {
         self.listed.store(list, Ordering::Relaxed);
     }
 
-    /// The list that had the object last.
+    /// Returns the number of the last list that included the object.
     pub(super) fn marked(&self) -> u32 {
         self.listed.load(Ordering::Relaxed)
     }
 
-    /// The memory it takes without its typed form.
+    /// Returns the memory size without the decoded form.
     pub(super) fn size(&self) -> usize {
-        // The two counts of the `Arc` belong to it.
+        // Includes the two counters of the `Arc`.
         size_of::<Self>() + 2 * size_of::<usize>() + self.meta.heap() + self.body.len()
     }
 
-    /// The bytes a typed form is made from.
+    /// Returns the size of the JSON.
     pub(super) fn body_len(&self) -> usize {
         self.body.len()
     }

@@ -1,55 +1,55 @@
-//! What can go wrong when a type is declared, waited for or read. Each names its fix.
+//! Errors of declarations, cache sync and reads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::overlay::Doubt;
+use super::overlay::UnknownOutcome;
 use crate::kind::Kind;
 
-/// A declaration that cannot be had.
+/// Why a type cannot be declared.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DeclareError {
-    /// The same type was declared otherwise before.
-    #[error("{kind} is declared twice, and not alike: {difference}; declare it in one place")]
+    /// The type is declared with different options.
+    #[error("{kind} is declared twice with different options: {difference}")]
     Conflict {
         /// The type.
         kind: Kind,
         /// What differs.
         difference: String,
     },
-    /// Whole objects are wanted where somebody else has only metadata cached.
+    /// Whole objects are needed, but the type is declared `metadata_only`.
     #[error(
-        "{kind} is cached as metadata alone, as {} declared it, and is needed whole here; declare \
-         it whole there, or say `metadata_only` here too", declarer(.by.as_deref())
+        "{kind} is declared `metadata_only` by {}, and whole objects are needed here; declare it \
+         whole there, or use `metadata_only` here", declarer(.by.as_deref())
     )]
     NotWhole {
         /// The type.
         kind: Kind,
-        /// The controller that declared it, if it was one.
+        /// The controller that declared it, if any.
         by: Option<Arc<str>>,
     },
-    /// Holding all Secrets of a cluster takes an explicit word.
+    /// Caching all Secrets of a cluster requires an explicit option.
     #[error(
-        "caching all Secrets of the cluster: name their namespaces or labels, declare them \
-         `metadata_only`, or say `cluster_wide_secrets` if all of them are really needed"
+        "caching all Secrets of the cluster requires `cluster_wide_secrets`; restrict them by \
+         namespaces or labels, or declare them `metadata_only`"
     )]
     Secrets,
-    /// The options contradict themselves or the type.
-    #[error("{kind} cannot be declared like this: {problem}")]
+    /// The options are invalid.
+    #[error("invalid options for {kind}: {problem}")]
     Invalid {
         /// The type.
         kind: Kind,
-        /// What is wrong.
+        /// The problem.
         problem: Arc<str>,
     },
-    /// The type is not declared at all.
-    #[error("{kind} is not declared; call `Cache::declare` for it first")]
+    /// The type is not declared.
+    #[error("{kind} is not declared; call `Cache::declare` first")]
     Undeclared {
         /// The type.
         kind: Kind,
     },
-    /// An index of this name exists.
-    #[error("{kind} has an index {name:?} already; give the other one another name")]
+    /// An index of this name already exists.
+    #[error("{kind} already has an index {name:?}")]
     IndexExists {
         /// The type.
         kind: Kind,
@@ -58,37 +58,37 @@ pub enum DeclareError {
     },
 }
 
-/// Why the server does not give us a type.
+/// The error of listing or watching a type.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct Trouble {
-    /// What the API server said, or what kept us from hearing it.
+pub struct WatchFailure {
+    /// The message of the API server or of the connection.
     pub message: Arc<str>,
-    /// What kind of trouble it is.
-    pub reason: Reason,
+    /// The reason.
+    pub reason: FailureReason,
 }
 
-/// The kinds of trouble that differ in what helps against them.
+/// The reason of a [`WatchFailure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The credentials do not allow to list and watch the type.
+pub enum FailureReason {
+    /// Listing or watching is forbidden.
     Forbidden,
-    /// The server does not have the type.
-    Missing,
-    /// Anything else; it is tried again.
+    /// The type is not served.
+    NotServed,
+    /// Any other error; retried.
     Other,
 }
 
-/// A type that is not there in time.
+/// Why waiting for a cache sync failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SyncError {
-    /// It has not been listed.
-    #[error("{kind} is not synced{}", said(.last.as_ref()))]
+    /// The type has not synced.
+    #[error("{kind} is not synced{}", suffix(.last.as_ref()))]
     NotSynced {
         /// The type.
         kind: Kind,
-        /// The last thing that went wrong.
-        last: Option<Trouble>,
+        /// The last error.
+        last: Option<WatchFailure>,
     },
     /// The cache has been stopped.
     #[error("{kind} is no longer watched: the cache has been stopped")]
@@ -98,25 +98,25 @@ pub enum SyncError {
     },
 }
 
-/// A read that the cache cannot answer.
+/// Why the cache cannot serve a read.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Nobody declared the type, and nothing is watched without being asked for.
+    /// The type is not declared.
     #[error(
         "{kind} is not cached; add `.reads::<{}>()` to the controller that reads it or \
-         `Manager::caches` for the whole operator, or ask the server with `live()`", kind.kind()
+         `Manager::caches` to the operator, or read from the server with `live()`", kind.kind()
     )]
     Undeclared {
         /// The type.
         kind: Kind,
     },
-    /// The type has not been listed yet.
-    #[error("{kind} is not synced yet{}", said(.last.as_ref()))]
+    /// The type has not synced yet.
+    #[error("{kind} is not synced yet{}", suffix(.last.as_ref()))]
     NotSynced {
         /// The type.
         kind: Kind,
-        /// The last thing that went wrong.
-        last: Option<Trouble>,
+        /// The last error.
+        last: Option<WatchFailure>,
     },
     /// The cache has been stopped.
     #[error("{kind} is no longer cached: the cache has been stopped")]
@@ -127,17 +127,17 @@ pub enum ReadError {
     /// The type is declared for other namespaces.
     #[error(
         "{kind} is cached only in {namespaces:?}, not in {namespace:?}; add it to the namespaces \
-         of the type, or read live from the server"
+         of the type, or read from the server with `live()`"
     )]
     OutsideNamespaces {
         /// The type.
         kind: Kind,
-        /// The namespace that was asked for.
+        /// The requested namespace.
         namespace: String,
-        /// The namespaces there are.
+        /// The cached namespaces.
         namespaces: BTreeSet<String>,
     },
-    /// There is no such index.
+    /// The index does not exist.
     #[error("{kind} has no index {name:?}; add it with `Cache::index`")]
     NoIndex {
         /// The type.
@@ -145,27 +145,27 @@ pub enum ReadError {
         /// The name of the index.
         name: String,
     },
-    /// The outcome of a write of our own to these objects is not known, so they have to be read
-    /// from the server first. [`Cache::resolved`](super::Cache::resolved) takes what was read.
-    #[error("{kind}: the outcome of a write to {} is not known", listed(.doubts))]
-    Uncertain {
+    /// The outcome of an own write to these objects is unknown, so they must be read from the server;
+    /// see [`Cache::record_live_read`](super::Cache::record_live_read).
+    #[error("{kind}: the outcome of a write to {} is unknown", keys(.outcomes))]
+    UnknownOutcome {
         /// The type.
         kind: Kind,
         /// The objects, in order.
-        doubts: Vec<Doubt>,
+        outcomes: Vec<UnknownOutcome>,
     },
 }
 
-fn said(last: Option<&Trouble>) -> String {
-    last.map(|trouble| format!(": {trouble}")).unwrap_or_default()
+fn suffix(last: Option<&WatchFailure>) -> String {
+    last.map(|failure| format!(": {failure}")).unwrap_or_default()
 }
 
-fn listed(doubts: &[Doubt]) -> String {
-    let keys: Vec<_> = doubts.iter().map(|doubt| doubt.key().as_str()).collect();
+fn keys(outcomes: &[UnknownOutcome]) -> String {
+    let keys: Vec<_> = outcomes.iter().map(|outcome| outcome.key().as_str()).collect();
     keys.join(", ")
 }
 
-/// Who declared a type.
+/// Names the declarer of a type.
 pub(super) fn declarer(by: Option<&str>) -> String {
     by.map_or_else(|| "the operator".to_owned(), |name| format!("controller {name:?}"))
 }

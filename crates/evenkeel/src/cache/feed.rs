@@ -1,15 +1,15 @@
-//! Where a reflector's raw objects enter: one feed for each scope that is watched.
+//! The sink of a reflector: one feed per watched scope.
 //!
-//! The first state goes straight into the store, since nobody reads it before it is complete. A
-//! later one is compared with the store as it comes: unchanged objects are only marked, changed ones
-//! set aside, and at its end what is not marked is deleted first, then the changes are made.
+//! The first list is stored directly, since it is not read before it is complete. A relist is compared
+//! with the store: unchanged objects are marked, changed ones are staged. On commit, unmarked objects
+//! are deleted, then the staged changes are applied, as client-go's DeltaFIFO `Replace`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::entry::Entry;
-use super::error::{Reason, Trouble};
-use super::informer::{Hub, Shared};
+use super::error::{FailureReason, WatchFailure};
+use super::informer::{Dispatcher, Shared};
 use super::meta::{Meta, Version};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -19,24 +19,24 @@ use crate::watch::{Error, Health, Sink};
 pub(super) struct Feed {
     shared: Arc<Shared>,
     namespace: Option<String>,
-    /// The part of the informer this feeds; once that is gone, nothing more is taken.
-    part: u64,
-    /// The number of the state that is coming.
+    /// The number of the watched scope; once it is removed, all calls are ignored.
+    scope: u64,
+    /// The number of the current list.
     list: u32,
-    /// Whether that goes straight into the store.
+    /// Whether the current list is stored directly.
     direct: bool,
-    /// Whether that is of another history than what is stored.
+    /// Whether the current list belongs to another server history.
     reset: bool,
     staged: BTreeMap<Key, Arc<Entry>>,
 }
 
 impl Feed {
-    pub(super) fn new(shared: Arc<Shared>, namespace: Option<String>, part: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, namespace: Option<String>, scope: u64) -> Self {
         let staged = BTreeMap::new();
-        Self { shared, namespace, part, list: 0, direct: false, reset: false, staged }
+        Self { shared, namespace, scope, list: 0, direct: false, reset: false, staged }
     }
 
-    /// Takes the object in, or reports it.
+    /// Converts the object, or records its rejection.
     fn entry(&self, raw: &[u8]) -> Result<Arc<Entry>, Option<Meta>> {
         self.shared.ingest.entry(raw).map(Arc::new).map_err(|rejected| {
             self.shared.rejections.add(self.shared.ingest.kind(), &rejected);
@@ -44,17 +44,17 @@ impl Feed {
         })
     }
 
-    /// Changes the store with `change`, whose events are then sent.
-    fn apply(&self, change: impl FnOnce(&Self, &mut Hub, &mut Batch)) {
-        let mut hub = self.shared.hub.lock();
-        if !hub.has(self.namespace.as_ref(), self.part) {
+    /// Runs `change` on the store, then sends its events.
+    fn apply(&self, change: impl FnOnce(&Self, &mut Dispatcher, &mut Batch)) {
+        let mut hub = self.shared.dispatcher.lock();
+        if !hub.has(self.namespace.as_ref(), self.scope) {
             return;
         }
         let mut batch = Batch::default();
         change(self, &mut hub, &mut batch);
-        let Batch { events, gone, version } = batch;
-        // Handlers read back what they are told of, so the version moves on before they are told.
-        self.shared.contents.overlay.advance(self.namespace.as_deref(), version, gone);
+        let Batch { events, deleted, version } = batch;
+        // Handlers read the objects of their events, so the version advances before the events are sent.
+        self.shared.contents.overlay.advance(self.namespace.as_deref(), version, deleted);
         hub.send(events);
     }
 
@@ -74,7 +74,7 @@ impl Feed {
             None => ObjectEvent::Added { new: entry, initial },
             Some(old) => {
                 if old.meta().uid != entry.meta().uid {
-                    batch.gone.push(old.meta().uid.clone());
+                    batch.deleted.push(old.meta().uid.clone());
                 }
                 ObjectEvent::Updated { old, new: entry }
             }
@@ -85,13 +85,13 @@ impl Feed {
     fn remove(&self, key: &Key, last: Option<Arc<Entry>>, batch: &mut Batch) {
         self.shared.rejections.clear(key.as_str());
         let Some(stored) = self.shared.contents.store.remove(key) else { return };
-        batch.gone.push(stored.meta().uid.clone());
+        batch.deleted.push(stored.meta().uid.clone());
         let state_unknown = last.is_none();
         batch.events.push(ObjectEvent::Deleted { old: last.unwrap_or(stored), state_unknown });
     }
 
-    /// A deletion that was told, of the object in its last state.
-    fn gone(&self, raw: &[u8]) {
+    /// Handles a deletion with the last state of the object.
+    fn delete(&self, raw: &[u8]) {
         let (last, meta) = match self.entry(raw) {
             Ok(entry) => (Some(entry.clone()), Some(entry.meta().clone())),
             Err(meta) => (None, meta),
@@ -100,30 +100,30 @@ impl Feed {
         self.apply(|feed, _, batch| {
             batch.version = meta.version;
             let stored = feed.shared.contents.store.get(&meta.key);
-            // A newer object of that name is not meant.
+            // The stored object is newer than the deleted one.
             if stored.is_some_and(|stored| newer(stored.meta().version, meta.version)) {
                 return;
             }
-            batch.gone.push(meta.uid.clone());
+            batch.deleted.push(meta.uid.clone());
             feed.remove(&meta.key, last, batch);
         });
     }
 }
 
-/// What a change to the store brings with it.
+/// The effects of a change of the store.
 #[derive(Default)]
 struct Batch {
     events: Vec<ObjectEvent>,
-    gone: Vec<crate::uid::Uid>,
+    deleted: Vec<crate::uid::Uid>,
     version: Version,
 }
 
-/// Whether `one` is known to come after `other`.
+/// Returns whether `one` is known to be newer than `other`.
 fn newer(one: Version, other: Version) -> bool {
     !one.is_none() && !other.is_none() && one > other
 }
 
-/// Whether an object is another, and not an older, state than the one stored.
+/// Returns whether `new` replaces `stored`: it differs and is not older.
 fn supersedes(new: &Entry, stored: &Entry) -> bool {
     let (now, before) = (new.meta().version, stored.meta().version);
     if now.is_none() || before.is_none() {
@@ -132,7 +132,7 @@ fn supersedes(new: &Entry, stored: &Entry) -> bool {
     now > before
 }
 
-/// Whether both are kept whole and are alike.
+/// Returns whether both are stored whole and are equal.
 fn is_same(one: &Entry, other: &Entry) -> bool {
     !one.json().is_empty() && one.json() == other.json()
 }
@@ -142,15 +142,15 @@ impl Sink for Feed {
         self.reset = reset;
         self.list = self.shared.number_list();
         self.staged.clear();
-        self.shared.rejections.start_over(self.namespace.as_deref());
-        self.direct = !self.shared.hub.lock().is_synced(self.namespace.as_ref());
+        self.shared.rejections.clear_scope(self.namespace.as_deref());
+        self.direct = !self.shared.dispatcher.lock().is_synced(self.namespace.as_ref());
     }
 
     fn listed(&mut self, raw: &[u8]) {
         let entry = match self.entry(raw) {
             Ok(entry) => entry,
             Err(meta) => {
-                // It is there, only we cannot read it: what is known of it stays.
+                // The object exists but is unreadable: the stored state stays.
                 let stored = meta.and_then(|meta| self.shared.contents.store.get(&meta.key));
                 if let Some(stored) = stored {
                     stored.mark(self.list);
@@ -179,7 +179,7 @@ impl Sink for Feed {
 
     fn unlisted(&mut self, raw: &[u8]) {
         if self.direct {
-            self.gone(raw);
+            self.delete(raw);
             return;
         }
         let Ok(meta) = self.shared.ingest.meta(raw) else { return };
@@ -195,10 +195,10 @@ impl Sink for Feed {
         self.apply(|feed, hub, batch| {
             let shared = &feed.shared;
             let namespace = feed.namespace.as_deref();
-            // A state from before what we have seen: the server has been set back, and what it now
-            // has is what counts.
-            let set_back = feed.reset || newer(shared.contents.overlay.at(namespace), version);
-            if set_back {
+            // The list is older than the stored state: the server was restored, and its state replaces
+            // the stored one.
+            let restored = feed.reset || newer(shared.contents.overlay.at(namespace), version);
+            if restored {
                 shared.contents.overlay.reset(namespace, Some(version));
             }
             for entry in shared.contents.store.all(namespace) {
@@ -208,11 +208,11 @@ impl Sink for Feed {
             }
             let initial = !hub.is_synced(feed.namespace.as_ref());
             for entry in staged.into_values() {
-                feed.put(entry, batch, initial, set_back);
+                feed.put(entry, batch, initial, restored);
             }
             batch.version = version;
         });
-        self.shared.part_synced(self.namespace.as_ref(), self.part);
+        self.shared.scope_synced(self.namespace.as_ref(), self.scope);
     }
 
     fn abandon(&mut self) {
@@ -224,7 +224,7 @@ impl Sink for Feed {
             Ok(entry) => self.apply(|feed, hub, batch| {
                 batch.version = entry.meta().version;
                 let initial = !hub.is_synced(feed.namespace.as_ref());
-                feed.put(feed.shared.contents.overlay.same(entry), batch, initial, false);
+                feed.put(feed.shared.contents.overlay.reuse(entry), batch, initial, false);
             }),
             Err(Some(meta)) => self.apply(|_, _, batch| batch.version = meta.version),
             Err(None) => {}
@@ -232,7 +232,7 @@ impl Sink for Feed {
     }
 
     fn deleted(&mut self, raw: &[u8]) {
-        self.gone(raw);
+        self.delete(raw);
     }
 
     fn bookmark(&mut self, version: &str) {
@@ -240,11 +240,11 @@ impl Sink for Feed {
         self.apply(|_, _, batch| batch.version = version);
     }
 
-    fn agrees(&mut self, first: Option<&[u8]>) -> bool {
+    fn matches_first(&mut self, first: Option<&[u8]>) -> bool {
         let (store, namespace) = (&self.shared.contents.store, self.namespace.as_deref());
         let Some(raw) = first else { return store.all(namespace).is_empty() };
         let Ok(meta) = self.shared.ingest.meta(raw) else { return true };
-        // What changed since, the watch brings.
+        // A newer object is delivered by the watch.
         if meta.version.is_none() || newer(meta.version, self.shared.contents.overlay.at(namespace))
         {
             return true;
@@ -255,14 +255,14 @@ impl Sink for Feed {
     }
 
     fn health(&mut self, health: &Health) {
-        let trouble = match health {
+        let failure = match health {
             Health::Connected => None,
             Health::Failing { error, since } => {
-                Some((trouble(self.shared.ingest.kind(), error), *since))
+                Some((watch_failure(self.shared.ingest.kind(), error), *since))
             }
         };
         let missing =
-            trouble.as_ref().is_some_and(|(trouble, _)| trouble.reason == Reason::Missing);
+            failure.as_ref().is_some_and(|(failure, _)| failure.reason == FailureReason::NotServed);
         let absent = missing && self.shared.ingest.options().optional;
         if absent {
             self.apply(|feed, _, batch| {
@@ -270,21 +270,24 @@ impl Sink for Feed {
                     feed.remove(&entry.meta().key, None, batch);
                 }
             });
-            // A type that does not exist has no objects, and that is known.
-            self.shared.part_synced(self.namespace.as_ref(), self.part);
+            // A type that is not served has no objects, so it is synced.
+            self.shared.scope_synced(self.namespace.as_ref(), self.scope);
         }
-        let trouble = trouble.filter(|_| !absent);
-        self.shared.part_health(self.namespace.as_ref(), self.part, trouble, absent);
+        let failure = failure.filter(|_| !absent);
+        self.shared.scope_health(self.namespace.as_ref(), self.scope, failure, absent);
     }
 }
 
-fn trouble(kind: &Kind, error: &Error) -> Trouble {
+fn watch_failure(kind: &Kind, error: &Error) -> WatchFailure {
     if error.is_not_found() {
-        return Trouble { message: kind.not_served().into(), reason: Reason::Missing };
+        return WatchFailure {
+            message: kind.not_served().into(),
+            reason: FailureReason::NotServed,
+        };
     }
     let reason = match error.is_forbidden() {
-        true => Reason::Forbidden,
-        false => Reason::Other,
+        true => FailureReason::Forbidden,
+        false => FailureReason::Other,
     };
-    Trouble { message: error.to_string().into(), reason }
+    WatchFailure { message: error.to_string().into(), reason }
 }

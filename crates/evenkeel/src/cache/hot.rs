@@ -1,9 +1,8 @@
-//! The typed objects that stay although nobody holds them, within a budget of bytes.
+//! An LRU of decoded objects with a budget of bytes.
 //!
-//! Second chance: objects stand in a ring, a read sets a flag on the object and touches nothing
-//! shared, and only when room is needed the ring turns: what was read since its last turn goes round
-//! once more, what was not is let go. The typed form lives in its [`Entry`], so a newer state of the
-//! object frees the older one's at once.
+//! It is a CLOCK: a read sets a flag on the entry and writes nothing shared. Eviction walks the ring:
+//! entries read since the last pass stay for another round, others are evicted. The decoded form is
+//! stored in its [`Entry`], so a newer state of the object frees the older one.
 
 #[cfg(test)]
 mod tests;
@@ -17,53 +16,52 @@ use serde::de::DeserializeOwned;
 
 use super::entry::{DecodeError, Entry, Typed};
 
-/// How many bytes a typed object takes for each byte of its JSON. Measured: 6.5 for pods, 3 to 5 for
-/// custom resources; memory is promised, so the largest counts.
-const GROWTH: usize = 7;
+/// The size of a decoded object per byte of JSON. Measured: 6.5 for pods, 3 to 5 for custom resources;
+/// the largest, because the budget is an upper bound.
+const DECODED_FACTOR: usize = 7;
 
-/// Dead places are swept when they are more than half of the ring; below this many it is not worth
-/// the walk.
-const SWEEP: usize = 256;
+/// The minimum number of dead entries before the ring is swept.
+const SWEEP_MIN: usize = 256;
 
-/// The hot set of one cache.
+/// The LRU of one cache.
 #[derive(Debug)]
-pub(super) struct Hot {
+pub(super) struct DecodedLru {
     budget: usize,
-    account: Arc<Account>,
+    usage: Arc<Usage>,
     ring: Mutex<VecDeque<Weak<Entry>>>,
 }
 
 #[derive(Debug, Default)]
-struct Account {
+struct Usage {
     bytes: AtomicUsize,
     objects: AtomicUsize,
 }
 
-/// One object's share of the budget.
+/// The share of one object in the budget; released on drop.
 #[derive(Debug)]
 pub(super) struct Charge {
-    account: Arc<Account>,
+    usage: Arc<Usage>,
     bytes: usize,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.account.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.account.objects.fetch_sub(1, Ordering::Relaxed);
+        self.usage.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.usage.objects.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Hot {
+impl DecodedLru {
     pub(super) fn new(budget: usize) -> Self {
-        Self { budget, account: Arc::default(), ring: Mutex::default() }
+        Self { budget, usage: Arc::default(), ring: Mutex::default() }
     }
 
-    /// What the set takes now, about.
+    /// Returns the approximate size of the decoded objects.
     pub(super) fn bytes(&self) -> usize {
-        self.account.bytes.load(Ordering::Relaxed)
+        self.usage.bytes.load(Ordering::Relaxed)
     }
 
-    /// The object as `K`, and it stays while there is room.
+    /// Returns the object as `K` and keeps it decoded within the budget.
     pub(super) fn typed<K: DeserializeOwned + Send + Sync + 'static>(
         &self,
         entry: &Arc<Entry>,
@@ -77,13 +75,13 @@ impl Hot {
         Ok(typed)
     }
 
-    /// The objects as `K`. They are kept only if there is room for all of them at once: otherwise
-    /// each would drive out another one before it is read again.
+    /// Returns the objects as `K`. They are kept only if all of them fit into the budget: otherwise
+    /// each would evict another one before it is read again.
     pub(super) fn typed_all<K: DeserializeOwned + Send + Sync + 'static>(
         &self,
         entries: &[Arc<Entry>],
     ) -> Result<Vec<Arc<K>>, DecodeError> {
-        let bytes: usize = entries.iter().map(|entry| entry.body_len() * GROWTH).sum();
+        let bytes: usize = entries.iter().map(|entry| entry.body_len() * DECODED_FACTOR).sum();
         if bytes <= self.budget {
             return entries.iter().map(|entry| self.typed(entry)).collect();
         }
@@ -91,14 +89,14 @@ impl Hot {
     }
 
     fn keep(&self, entry: &Arc<Entry>, typed: Typed) {
-        let bytes = entry.body_len() * GROWTH;
+        let bytes = entry.body_len() * DECODED_FACTOR;
         if bytes > self.budget {
             entry.share(&typed);
             return;
         }
-        self.account.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.account.objects.fetch_add(1, Ordering::Relaxed);
-        if !entry.warm(typed, Charge { account: self.account.clone(), bytes }) {
+        self.usage.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.usage.objects.fetch_add(1, Ordering::Relaxed);
+        if !entry.keep(typed, Charge { usage: self.usage.clone(), bytes }) {
             return;
         }
         let mut ring = self.ring.lock();
@@ -110,11 +108,11 @@ impl Hot {
             if entry.take_touched() {
                 ring.push_back(next);
             } else {
-                dropped.push((entry.cool(), entry));
+                dropped.push((entry.evict(), entry));
             }
         }
-        let live = self.account.objects.load(Ordering::Relaxed);
-        if ring.len() > 2 * live + SWEEP {
+        let live = self.usage.objects.load(Ordering::Relaxed);
+        if ring.len() > 2 * live + SWEEP_MIN {
             ring.retain(|entry| entry.strong_count() > 0);
         }
         drop(ring);

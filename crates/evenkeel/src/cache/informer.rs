@@ -1,8 +1,8 @@
-//! One type as far as it is declared, kept up to date, and told to whoever subscribes.
+//! The informer of one type: reflectors, store and subscribers.
 //!
-//! Everything that changes the store or the subscribers holds the hub's lock, so a handler that
-//! comes late gets what is stored and then each change after it, nothing twice and nothing left out.
-//! Events are only put into buffers there; each handler runs in a task of its own.
+//! All changes of the store and the subscribers hold the lock of the dispatcher, so that a late handler
+//! receives the stored objects and then each later change exactly once. Under the lock events are only
+//! added to buffers; each handler runs in its own task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::buffer::{Buffer, LIMIT};
 use super::contents::Contents;
 use super::entry::Entry;
-use super::error::{ReadError, Reason, SyncError, Trouble};
+use super::error::{FailureReason, ReadError, SyncError, WatchFailure};
 use super::feed::Feed;
 use super::ingest::Ingest;
 use super::meta::Version;
@@ -37,18 +37,18 @@ use crate::tasks::Tasks;
 use crate::uid::Uid;
 use crate::watch::{History, Reflector, Scope, Settings};
 
-/// How long a type may be refused before waiting for it fails: permissions and definitions that are
-/// set up at the same time as we are need a moment.
-const REFUSAL: Duration = Duration::from_secs(5);
+/// How long a type may be forbidden or not served before a wait for it fails: permissions and CRDs may
+/// be created at the same time.
+const REJECTION_GRACE: Duration = Duration::from_secs(5);
 
-/// One type, watched for as long as anyone holds this or a [`Subscription`] to it.
+/// A handle to the informer of a type, which runs while a handle or a [`Subscription`] exists.
 #[derive(Clone)]
-pub struct Informer(pub(super) Arc<Hold>);
+pub struct Informer(pub(super) Arc<HandleGuard>);
 
-/// What the handles share: when the last goes, the watch ends and the memory is given back.
-pub(super) struct Hold(pub(super) Arc<Shared>);
+/// Stops the informer when the last handle is dropped.
+pub(super) struct HandleGuard(pub(super) Arc<Shared>);
 
-impl Drop for Hold {
+impl Drop for HandleGuard {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -57,10 +57,10 @@ impl Drop for Hold {
 pub(super) struct Shared {
     pub(super) ingest: Ingest,
     pub(super) contents: Arc<Contents>,
-    pub(super) hub: Mutex<Hub>,
+    pub(super) dispatcher: Mutex<Dispatcher>,
     pub(super) rejections: Rejections,
     state: watch::Sender<State>,
-    /// The namespaces that are watched and whether they have been listed, unless all are watched.
+    /// The watched namespaces and whether they are synced, unless all are watched.
     namespaces: Option<RwLock<BTreeMap<String, bool>>>,
     lists: AtomicU32,
     pub(super) panics: AtomicU64,
@@ -73,24 +73,24 @@ pub(super) struct Shared {
     history: History,
 }
 
-/// What is guarded by the one lock that writers and subscribers take.
+/// The state behind the lock of writers and subscribers.
 #[derive(Default)]
-pub(super) struct Hub {
+pub(super) struct Dispatcher {
     handlers: BTreeMap<u64, Arc<Buffer>>,
-    parts: BTreeMap<Option<String>, Part>,
+    scopes: BTreeMap<Option<String>, WatchedScope>,
     numbers: u64,
-    /// Whether handlers have been told that the beginning is over.
+    /// Whether handlers have received the sync marker.
     synced: bool,
     stopped: bool,
 }
 
-/// One scope that is watched.
-struct Part {
+/// One watched scope: a namespace, or all of them.
+struct WatchedScope {
     number: u64,
     synced: bool,
     absent: bool,
-    /// What is wrong, and since when.
-    trouble: Option<(Trouble, Instant)>,
+    /// The current error, and since when.
+    failure: Option<(WatchFailure, Instant)>,
     task: Option<AbortHandle>,
 }
 
@@ -99,28 +99,28 @@ struct State {
     synced: bool,
     stopped: bool,
     absent: bool,
-    trouble: Option<Trouble>,
-    /// Since when the server refuses the type.
-    refused: Option<Instant>,
+    failure: Option<WatchFailure>,
+    /// Since when the type is forbidden or not served.
+    rejected: Option<Instant>,
 }
 
-impl Hub {
+impl Dispatcher {
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
 
-    /// Whether this is still the part that watches there.
+    /// Returns whether the scope still has this number.
     pub(super) fn has(&self, namespace: Option<&String>, number: u64) -> bool {
-        self.part(namespace).is_some_and(|part| part.number == number) && !self.stopped
+        self.scope(namespace).is_some_and(|scope| scope.number == number) && !self.stopped
     }
 
-    fn part(&self, namespace: Option<&String>) -> Option<&Part> {
-        self.parts.get(&namespace.cloned())
+    fn scope(&self, namespace: Option<&String>) -> Option<&WatchedScope> {
+        self.scopes.get(&namespace.cloned())
     }
 
     pub(super) fn is_synced(&self, namespace: Option<&String>) -> bool {
-        self.part(namespace).is_some_and(|part| part.synced)
+        self.scope(namespace).is_some_and(|scope| scope.synced)
     }
 
     pub(super) fn send(&self, events: Vec<ObjectEvent>) {
@@ -132,8 +132,8 @@ impl Hub {
     }
 }
 
-/// What an informer needs of its cache.
-pub(super) struct Surroundings {
+/// The dependencies of an informer.
+pub(super) struct InformerDeps {
     pub(super) transport: Transport,
     pub(super) tasks: Weak<Tasks>,
     pub(super) history: History,
@@ -144,13 +144,9 @@ pub(super) struct Surroundings {
 }
 
 impl Shared {
-    /// An informer that watches.
-    pub(super) fn start(
-        ingest: Ingest,
-        indexes: &[Definition],
-        surroundings: Surroundings,
-    ) -> Arc<Self> {
-        let Surroundings {
+    /// Starts an informer.
+    pub(super) fn start(ingest: Ingest, indexes: &[Definition], deps: InformerDeps) -> Arc<Self> {
+        let InformerDeps {
             transport,
             tasks,
             history,
@@ -158,7 +154,7 @@ impl Shared {
             resync,
             sync_timeout,
             watch_timeout,
-        } = surroundings;
+        } = deps;
         let options = ingest.options();
         let selective = !options.labels.selects_all() || !options.fields.is_empty();
         let namespaces = options.namespaces.clone();
@@ -167,11 +163,11 @@ impl Shared {
             store: Store::new(random.next()),
             overlay: Overlay::new(selective),
             ready: AtomicBool::new(false),
-            everywhere: namespaces.is_none() && ingest.kind().namespaced(),
+            all_namespaces: namespaces.is_none() && ingest.kind().namespaced(),
         });
         let shared = Arc::new(Self {
             contents,
-            hub: Mutex::default(),
+            dispatcher: Mutex::default(),
             rejections: Rejections::default(),
             state: watch::Sender::default(),
             namespaces: namespaces.is_some().then(RwLock::default),
@@ -190,17 +186,17 @@ impl Shared {
         match namespaces {
             Some(names) => shared.set_namespaces(&names),
             None => {
-                let mut hub = shared.hub.lock();
-                shared.begin(&mut hub, None);
+                let mut dispatcher = shared.dispatcher.lock();
+                shared.watch(&mut dispatcher, None);
             }
         }
         shared
     }
 
-    /// Begins to watch a namespace, or all of them.
-    fn begin(self: &Arc<Self>, hub: &mut Hub, namespace: Option<String>) {
+    /// Starts to watch a namespace, or all of them.
+    fn watch(self: &Arc<Self>, dispatcher: &mut Dispatcher, namespace: Option<String>) {
         self.contents.overlay.reset(namespace.as_deref(), Some(Version::default()));
-        let number = hub.number();
+        let number = dispatcher.number();
         let options = self.ingest.options();
         let text = |text: String| (!text.is_empty()).then_some(text);
         let scope = Scope {
@@ -223,28 +219,30 @@ impl Shared {
             .tasks
             .upgrade()
             .and_then(|tasks| tasks.spawn(async move { match reflector.run(&mut feed).await {} }));
-        let part = Part { number, synced: false, absent: false, trouble: None, task };
-        hub.parts.insert(namespace, part);
+        let scope = WatchedScope { number, synced: false, absent: false, failure: None, task };
+        dispatcher.scopes.insert(namespace, scope);
     }
 
-    /// A further way into a part that is watched, for tests that play the reflector.
+    /// Returns a feed for a watched scope, for tests that simulate the reflector.
     #[cfg(test)]
     pub(super) fn feed(self: &Arc<Self>, namespace: Option<&str>) -> Feed {
         let namespace = namespace.map(str::to_owned);
-        let number = self.hub.lock().parts[&namespace].number;
+        let number = self.dispatcher.lock().scopes[&namespace].number;
         Feed::new(self.clone(), namespace, number)
     }
 
-    /// Watches these namespaces and no others: objects of new ones appear, of others vanish.
+    /// Sets the watched namespaces; adds and removes objects accordingly.
     pub(super) fn set_namespaces(self: &Arc<Self>, wanted: &BTreeSet<String>) {
-        let mut hub = self.hub.lock();
-        if hub.stopped {
+        let mut dispatcher = self.dispatcher.lock();
+        if dispatcher.stopped {
             return;
         }
-        let known: Vec<String> = hub.parts.keys().flatten().cloned().collect();
+        let known: Vec<String> = dispatcher.scopes.keys().flatten().cloned().collect();
         let mut events = Vec::new();
         for name in known.iter().filter(|name| !wanted.contains(*name)) {
-            if let Some(Part { task: Some(task), .. }) = hub.parts.remove(&Some(name.clone())) {
+            if let Some(WatchedScope { task: Some(task), .. }) =
+                dispatcher.scopes.remove(&Some(name.clone()))
+            {
                 task.abort();
             }
             for entry in self.contents.store.all(Some(name)) {
@@ -254,15 +252,15 @@ impl Shared {
             self.contents.overlay.reset(Some(name), None);
         }
         for name in wanted.iter().filter(|name| !known.contains(name)) {
-            self.begin(&mut hub, Some(name.clone()));
+            self.watch(&mut dispatcher, Some(name.clone()));
         }
-        hub.send(events);
-        self.refresh(&mut hub);
+        dispatcher.send(events);
+        self.refresh(&mut dispatcher);
     }
 
-    /// A number for a list that begins.
+    /// Returns a number for a new list.
     pub(super) fn number_list(&self) -> u32 {
-        // Zero marks objects that no list had.
+        // Zero means that no list included the object.
         loop {
             let number = self.lists.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
             if number != 0 {
@@ -271,79 +269,80 @@ impl Shared {
         }
     }
 
-    /// All objects of a part are there.
-    pub(super) fn part_synced(&self, namespace: Option<&String>, number: u64) {
-        let mut hub = self.hub.lock();
-        if let Some(part) = hub.parts.get_mut(&namespace.cloned())
-            && part.number == number
-            && !part.synced
+    /// Marks a scope as synced.
+    pub(super) fn scope_synced(&self, namespace: Option<&String>, number: u64) {
+        let mut dispatcher = self.dispatcher.lock();
+        if let Some(scope) = dispatcher.scopes.get_mut(&namespace.cloned())
+            && scope.number == number
+            && !scope.synced
         {
-            part.synced = true;
-            self.refresh(&mut hub);
+            scope.synced = true;
+            self.refresh(&mut dispatcher);
         }
     }
 
-    pub(super) fn part_health(
+    pub(super) fn scope_health(
         &self,
         namespace: Option<&String>,
         number: u64,
-        trouble: Option<(Trouble, Instant)>,
+        failure: Option<(WatchFailure, Instant)>,
         absent: bool,
     ) {
-        let mut hub = self.hub.lock();
-        if let Some(part) = hub.parts.get_mut(&namespace.cloned())
-            && part.number == number
+        let mut dispatcher = self.dispatcher.lock();
+        if let Some(scope) = dispatcher.scopes.get_mut(&namespace.cloned())
+            && scope.number == number
         {
-            part.trouble = trouble;
-            part.absent = absent;
-            self.refresh(&mut hub);
+            scope.failure = failure;
+            scope.absent = absent;
+            self.refresh(&mut dispatcher);
         }
     }
 
-    /// Works out what the parts come to, and tells those who wait for it.
-    fn refresh(&self, hub: &mut Hub) {
-        if hub.stopped {
+    /// Computes the state from the scopes, and notifies waiters.
+    fn refresh(&self, dispatcher: &mut Dispatcher) {
+        if dispatcher.stopped {
             return;
         }
-        let synced = hub.parts.values().all(|part| part.synced);
+        let synced = dispatcher.scopes.values().all(|scope| scope.synced);
         if let Some(namespaces) = &self.namespaces {
-            let parts = hub.parts.iter();
+            let scopes = dispatcher.scopes.iter();
             *namespaces.write() =
-                parts.filter_map(|(name, part)| Some((name.clone()?, part.synced))).collect();
+                scopes.filter_map(|(name, scope)| Some((name.clone()?, scope.synced))).collect();
         }
         self.contents.ready.store(synced, Ordering::Release);
-        if synced && !hub.synced {
-            hub.synced = true;
-            hub.handlers.values().for_each(|handler| handler.extend([], true));
+        if synced && !dispatcher.synced {
+            dispatcher.synced = true;
+            dispatcher.handlers.values().for_each(|handler| handler.extend([], true));
         }
-        let trouble = hub.parts.values().find_map(|part| part.trouble.clone());
-        let absent = hub.parts.values().any(|part| part.absent);
-        let refused = trouble.as_ref().filter(|(trouble, _)| trouble.reason != Reason::Other);
-        let refused = refused.map(|(_, since)| *since);
-        let trouble = trouble.map(|(trouble, _)| trouble);
-        self.state.send_replace(State { synced, stopped: false, absent, trouble, refused });
+        let failure = dispatcher.scopes.values().find_map(|scope| scope.failure.clone());
+        let absent = dispatcher.scopes.values().any(|scope| scope.absent);
+        let rejected =
+            failure.as_ref().filter(|(failure, _)| failure.reason != FailureReason::Other);
+        let rejected = rejected.map(|(_, since)| *since);
+        let failure = failure.map(|(failure, _)| failure);
+        self.state.send_replace(State { synced, stopped: false, absent, failure, rejected });
     }
 
-    /// Ends the watch, tells nobody anything any more and gives the memory back.
+    /// Stops the watches and handlers and releases the memory.
     pub(super) fn stop(&self) {
-        let mut hub = self.hub.lock();
-        if std::mem::replace(&mut hub.stopped, true) {
+        let mut dispatcher = self.dispatcher.lock();
+        if std::mem::replace(&mut dispatcher.stopped, true) {
             return;
         }
-        for part in std::mem::take(&mut hub.parts).into_values() {
-            if let Some(task) = part.task {
+        for scope in std::mem::take(&mut dispatcher.scopes).into_values() {
+            if let Some(task) = scope.task {
                 task.abort();
             }
         }
-        hub.handlers.clear();
-        drop(hub);
+        dispatcher.handlers.clear();
+        drop(dispatcher);
         self.contents.ready.store(false, Ordering::Release);
         self.state.send_modify(|state| state.stopped = true);
         self.contents.store.clear();
         self.contents.overlay.reset(None, None);
     }
 
-    /// Waits until everything is there.
+    /// Waits until all scopes are synced.
     async fn synced(&self) -> Result<(), SyncError> {
         let mut state = self.state.subscribe();
         let start = Instant::now();
@@ -357,23 +356,23 @@ impl Shared {
             if now.synced {
                 return Ok(());
             }
-            // Counted from the call, however long it has been refused: who tries again in a loop
-            // must not spin.
-            let refused = now.refused.map(|since| since.max(start) + REFUSAL);
-            let deadline = refused.map_or(latest, |refused| latest.min(refused));
+            // Counted from the call, however long the type has been rejected: a caller that retries
+            // in a loop must not spin.
+            let rejected = now.rejected.map(|since| since.max(start) + REJECTION_GRACE);
+            let deadline = rejected.map_or(latest, |rejected| latest.min(rejected));
             tokio::select! {
                 biased;
                 changed = state.changed() => if changed.is_err() {
                     return Err(SyncError::Stopped { kind: kind() });
                 },
                 () = tokio::time::sleep_until(deadline) => {
-                    return Err(SyncError::NotSynced { kind: kind(), last: now.trouble });
+                    return Err(SyncError::NotSynced { kind: kind(), last: now.failure });
                 }
             }
         }
     }
 
-    /// Whether reads in this namespace, or in all that are watched, can be answered.
+    /// Checks that reads in this namespace, or in all watched ones, can be served.
     fn check(&self, namespace: Option<&str>) -> Result<(), ReadError> {
         let ready = match (&self.namespaces, namespace) {
             (Some(namespaces), Some(name)) => {
@@ -398,11 +397,11 @@ impl Shared {
         let (state, kind) = (self.state.borrow(), self.ingest.kind().clone());
         Err(match state.stopped {
             true => ReadError::Stopped { kind },
-            false => ReadError::NotSynced { kind, last: state.trouble.clone() },
+            false => ReadError::NotSynced { kind, last: state.failure.clone() },
         })
     }
 
-    /// What `see` makes of the object of this key; it runs while the store is locked for writers.
+    /// Calls `see` with the object of `key`; it runs while the store is locked for writers.
     pub(super) fn get<T>(
         &self,
         key: &Key,
@@ -418,7 +417,9 @@ impl Shared {
         }
         match self.contents.overlay.get(&self.contents.store, key) {
             Ok(found) => Ok(found.as_ref().map(see)),
-            Err(doubt) => Err(ReadError::Uncertain { kind: kind.clone(), doubts: vec![doubt] }),
+            Err(outcome) => {
+                Err(ReadError::UnknownOutcome { kind: kind.clone(), outcomes: vec![outcome] })
+            }
         }
     }
 
@@ -433,7 +434,7 @@ impl Shared {
             self.contents
                 .overlay
                 .list(&self.contents.store, &conditions)
-                .map_err(|doubts| ReadError::Uncertain { kind: kind.clone(), doubts })?
+                .map_err(|outcomes| ReadError::UnknownOutcome { kind: kind.clone(), outcomes })?
         };
         found.map_err(|_| ReadError::NoIndex {
             kind: kind.clone(),
@@ -441,56 +442,56 @@ impl Shared {
         })
     }
 
-    /// What is known, in doubt or not; nothing before it has been listed.
+    /// Lists including objects with unknown write outcomes; empty before the sync.
     pub(super) fn peek_list(&self, query: &Query<'_>) -> Vec<Arc<Entry>> {
         let mut conditions = Conditions::new(query);
         conditions.namespace = conditions.namespace.filter(|_| self.ingest.kind().namespaced());
         if self.check(conditions.namespace).is_err() {
             return Vec::new();
         }
-        self.contents.overlay.known(&self.contents.store, &conditions).unwrap_or_default()
+        self.contents.overlay.list_known(&self.contents.store, &conditions).unwrap_or_default()
     }
 
-    /// A write of this process was answered with the object in `raw`.
+    /// Records the response of an own write.
     pub(super) fn wrote(&self, raw: &[u8]) {
-        let Some((entry, visible)) = self.answer(raw) else { return };
+        let Some((entry, visible)) = self.convert_response(raw) else { return };
         if entry.meta().version().is_none() {
-            // It cannot be said when the store has come as far.
-            self.contents.overlay.uncertain(entry.meta().key());
+            // Without a resourceVersion it is unknown when the store has caught up.
+            self.contents.overlay.invalidate(entry.meta().key());
         } else {
             self.contents.overlay.wrote(entry, visible);
         }
     }
 
-    /// What a live read after a doubt found.
-    pub(super) fn resolved(&self, doubt: &super::Doubt, raw: Option<&[u8]>) {
+    /// Records the live read after an unknown outcome.
+    pub(super) fn record_live_read(&self, outcome: &super::UnknownOutcome, raw: Option<&[u8]>) {
         match raw {
             Some(raw) => {
-                if let Some((entry, visible)) = self.answer(raw) {
+                if let Some((entry, visible)) = self.convert_response(raw) {
                     self.contents.overlay.wrote(entry, visible);
                 }
             }
             None => {
-                if let Some(uid) = self.contents.overlay.uid(&self.contents.store, doubt.key()) {
-                    self.contents.overlay.deleted(&self.contents.store, doubt.key(), &uid);
+                if let Some(uid) = self.contents.overlay.uid(&self.contents.store, outcome.key()) {
+                    self.contents.overlay.deleted(&self.contents.store, outcome.key(), &uid);
                 }
             }
         }
-        self.contents.overlay.resolved(doubt);
+        self.contents.overlay.resolve(outcome);
     }
 
-    /// An object that did not come from the watch, and whether the informer selects it.
-    fn answer(&self, raw: &[u8]) -> Option<(Arc<Entry>, bool)> {
+    /// Converts the response of a request; also returns whether the informer selects the object.
+    fn convert_response(&self, raw: &[u8]) -> Option<(Arc<Entry>, bool)> {
         let entry = match self.ingest.entry(raw) {
             Ok(entry) => Arc::new(entry),
             Err(rejected) => {
                 let (kind, problem) = (self.ingest.kind(), rejected.problem);
-                tracing::debug!(%kind, problem, "the answer to a write is not taken in");
+                tracing::debug!(%kind, problem, "cannot cache the response of a write");
                 return None;
             }
         };
         if !self.ingest.is_of_kind(raw) {
-            // Subresources such as scale answer with an object of their own.
+            // Subresources such as Scale have their own kind.
             return None;
         }
         let options = self.ingest.options();
@@ -503,20 +504,20 @@ impl Shared {
         self.contents.overlay.deleted(&self.contents.store, key, uid);
     }
 
-    pub(super) fn uncertain(&self, key: &Key) {
-        self.contents.overlay.uncertain(key);
+    pub(super) fn invalidate(&self, key: &Key) {
+        self.contents.overlay.invalidate(key);
     }
 
-    /// Adds an index; no object changes meanwhile.
+    /// Adds an index; blocks changes of objects meanwhile.
     pub(super) fn define(&self, index: Definition) {
-        let _hub = self.hub.lock();
+        let _dispatcher = self.dispatcher.lock();
         self.contents.store.define(index);
     }
 
-    /// Puts every object that is there into the buffer.
+    /// Adds a resync event of every object to the buffer.
     pub(super) fn resync(&self, buffer: &Buffer) {
-        let hub = self.hub.lock();
-        if !hub.stopped {
+        let dispatcher = self.dispatcher.lock();
+        if !dispatcher.stopped {
             let objects = self.contents.store.all(None).into_iter();
             buffer.extend(objects.map(|object| ObjectEvent::Resynced { object }), false);
         }
@@ -524,31 +525,31 @@ impl Shared {
 
     fn subscribe(
         self: &Arc<Self>,
-        hold: Arc<Hold>,
+        handle: Arc<HandleGuard>,
         resync: bool,
         handler: impl FnMut(ObjectEvent) + Send + 'static,
     ) -> Subscription {
         let period = self.random.lock().range(self.resync.mul_f64(0.9), self.resync.mul_f64(1.1));
         let buffer = Arc::new(Buffer::new(LIMIT));
         let (synced, is_synced) = watch::channel(false);
-        let mut hub = self.hub.lock();
-        let number = hub.number();
+        let mut dispatcher = self.dispatcher.lock();
+        let number = dispatcher.number();
         let mut task = None;
-        if !hub.stopped {
+        if !dispatcher.stopped {
             let stored = self.contents.store.all(None).into_iter();
             let added = stored.map(|new| ObjectEvent::Added { new, initial: true });
-            buffer.extend(added, hub.synced);
-            hub.handlers.insert(number, buffer.clone());
+            buffer.extend(added, dispatcher.synced);
+            dispatcher.handlers.insert(number, buffer.clone());
             let delivery = deliver(self.clone(), buffer, synced, resync.then_some(period), handler);
             task = self.tasks.upgrade().and_then(|tasks| tasks.spawn(delivery));
         }
-        drop(hub);
-        Subscription::new(hold, number, task, is_synced)
+        drop(dispatcher);
+        Subscription::new(handle, number, task, is_synced)
     }
 
     pub(super) fn unsubscribe(&self, number: u64) {
-        // The buffer's events are dropped where no lock is held.
-        let buffer = self.hub.lock().handlers.remove(&number);
+        // The events of the buffer are dropped outside of the lock.
+        let buffer = self.dispatcher.lock().handlers.remove(&number);
         drop(buffer);
     }
 
@@ -557,24 +558,27 @@ impl Shared {
         Health {
             kind: self.ingest.kind().clone(),
             synced: state.synced && !state.stopped,
-            trouble: state.trouble.clone(),
+            failure: state.failure.clone(),
             absent: state.absent,
         }
     }
 
     fn stats(&self) -> TypeStats {
-        let (handlers, waiting) = {
-            let hub = self.hub.lock();
-            (hub.handlers.len(), hub.handlers.values().map(|buffer| buffer.len()).sum())
+        let (handlers, buffered_events) = {
+            let dispatcher = self.dispatcher.lock();
+            (
+                dispatcher.handlers.len(),
+                dispatcher.handlers.values().map(|buffer| buffer.len()).sum(),
+            )
         };
         let (rejections, rejected) = self.rejections.get();
         TypeStats {
             kind: self.ingest.kind().clone(),
             objects: self.contents.store.len(),
             bytes: self.contents.store.bytes(),
-            overlaid: self.contents.overlay.len(),
+            own_writes: self.contents.overlay.len(),
             handlers,
-            waiting,
+            buffered_events,
             handler_panics: self.panics.load(Ordering::Relaxed),
             rejections,
             rejected,
@@ -583,7 +587,7 @@ impl Shared {
 }
 
 impl Informer {
-    /// The type.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> &Kind {
         self.shared().ingest.kind()
@@ -593,26 +597,25 @@ impl Informer {
         &self.0.0
     }
 
-    /// Waits until everything has been listed.
+    /// Waits until the initial list is complete.
     ///
     /// # Errors
-    /// When that takes longer than the cache's `sync_timeout`, or the server has refused the type for
-    /// some seconds; the error says what the server said. The informer tries on.
+    /// When it takes longer than the cache's `sync_timeout`, or the type has been forbidden or not
+    /// served for some seconds. The informer continues to retry.
     pub async fn synced(&self) -> Result<(), SyncError> {
         self.shared().synced().await
     }
 
-    /// Calls `handler` for everything that is there, as added and `initial`, and from then on for
-    /// each change, until the subscription is dropped.
+    /// Calls `handler` for each existing object, as `Added` with `initial`, and then for each change,
+    /// until the subscription is dropped.
     ///
-    /// The handler runs in a task of its own; while it is behind by thousands of events, those of
-    /// one object are merged. A panic in it is logged and counted, and it is called again.
+    /// The handler runs in its own task. If it lags behind by thousands of events, events of one object
+    /// are merged. A panic of the handler is logged and counted.
     pub fn subscribe(&self, handler: impl FnMut(ObjectEvent) + Send + 'static) -> Subscription {
         self.shared().subscribe(self.0.clone(), false, handler)
     }
 
-    /// As [`Informer::subscribe`], and now and then calls `handler` again for everything that is
-    /// there, as [`ObjectEvent::Resynced`].
+    /// Same as [`Informer::subscribe`], with a periodic [`ObjectEvent::Resynced`] for each object.
     pub fn subscribe_resynced(
         &self,
         handler: impl FnMut(ObjectEvent) + Send + 'static,
@@ -620,36 +623,36 @@ impl Informer {
         self.shared().subscribe(self.0.clone(), true, handler)
     }
 
-    /// The object of this key.
+    /// Returns the object of `key`.
     ///
     /// # Errors
-    /// When the cache cannot know; see [`ReadError`].
+    /// When the cache cannot serve the read; see [`ReadError`].
     pub fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
         self.shared().get(key, Arc::clone)
     }
 
-    /// The objects a query asks for, in the order of their keys.
+    /// Lists the objects that match `query`, ordered by key.
     ///
     /// # Errors
-    /// When the cache cannot know; see [`ReadError`].
+    /// When the cache cannot serve the read; see [`ReadError`].
     pub fn list(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
         self.shared().list(query)
     }
 
-    /// The version up to which everything is known where `key` belongs; none before the first list
+    /// Returns the resourceVersion of the store for the scope of `key`; `None` before the first list
     /// and in namespaces that are not watched.
     #[must_use]
     pub fn version(&self, key: &Key) -> Option<Version> {
         self.shared().contents.overlay.version(key).filter(|version| !version.is_none())
     }
 
-    /// How it goes.
+    /// Returns the health.
     #[must_use]
     pub fn health(&self) -> Health {
         self.shared().health()
     }
 
-    /// What it has.
+    /// Returns the statistics.
     #[must_use]
     pub fn stats(&self) -> TypeStats {
         self.shared().stats()

@@ -1,7 +1,7 @@
-//! From the text of an object to an entry: cut, transformed, its header parsed, nothing else.
+//! Converts the JSON of an object to an entry: removes managedFields, transforms, parses the metadata.
 //!
-//! All objects come this way, from lists, watches and the replies to writes, so that what the cache
-//! shows of an object does not depend on how it came in.
+//! All objects are converted here, from lists, watches and responses of writes, so that an entry does
+//! not depend on its source.
 
 #[cfg(test)]
 mod tests;
@@ -17,19 +17,19 @@ use super::options::TypeOptions;
 use crate::key::Key;
 use crate::kind::Kind;
 
-/// How objects of one type are taken in.
+/// The conversion of the objects of one type.
 #[derive(Debug)]
 pub(super) struct Ingest {
     kind: Kind,
     options: TypeOptions,
-    /// What an object that does not say what it is begins with.
+    /// The start of an object without apiVersion and kind.
     prefix: Box<[u8]>,
 }
 
-/// An object that is left out.
+/// An object that cannot be cached.
 #[derive(Debug)]
 pub(super) struct Rejected {
-    /// Which it is, if that much could be read.
+    /// Its metadata, if it was readable.
     pub(super) meta: Option<Box<Meta>>,
     pub(super) problem: String,
 }
@@ -65,13 +65,13 @@ impl Ingest {
         &self.options
     }
 
-    /// The entry of the object in `raw`.
+    /// Converts the object in `raw`.
     pub(super) fn entry(&self, raw: &[u8]) -> Result<Entry, Rejected> {
         let (mut body, at) = self.body(raw)?;
         let mut meta = Meta::parse(&body, at)?;
         if let Some(transform) = &self.options.transform {
             let changed = catch_unwind(AssertUnwindSafe(|| transform.apply(&body)))
-                .unwrap_or_else(|_| Err("it panicked".to_owned()))
+                .unwrap_or_else(|_| Err("panicked".to_owned()))
                 .and_then(|changed| {
                     let (body, at) = self.body(&changed)?;
                     let after = Meta::parse(&body, at)?;
@@ -79,14 +79,14 @@ impl Ingest {
                         && after.uid == meta.uid
                         && after.version == meta.version;
                     if !same {
-                        return Err("it changed name, namespace, uid or version".to_owned());
+                        return Err("changed name, namespace, uid or resourceVersion".to_owned());
                     }
                     Ok((body, after))
                 });
             (body, meta) = match changed {
                 Ok(changed) => changed,
                 Err(problem) => {
-                    let problem = format!("the transform failed: {problem}");
+                    let problem = format!("transform failed: {problem}");
                     return Err(Rejected { meta: Some(Box::new(meta)), problem });
                 }
             };
@@ -94,13 +94,13 @@ impl Ingest {
         self.finish(meta, body)
     }
 
-    /// Which object is in `raw`, and no more; for one that is gone.
+    /// Parses only the metadata of the object in `raw`.
     pub(super) fn meta(&self, raw: &[u8]) -> Result<Meta, Rejected> {
         let (body, at) = self.body(raw)?;
         Ok(Meta::parse(&body, at)?)
     }
 
-    /// Whether the object in `raw` does not say that it is of another kind.
+    /// Returns whether the object in `raw` is of this kind or has no kind.
     pub(super) fn is_of_kind(&self, raw: &[u8]) -> bool {
         match cut::kind(raw) {
             Ok(Some(kind)) => {
@@ -117,13 +117,13 @@ impl Ingest {
         let typed = decoder.map(|decoder| (decoder.decode)(&body)).transpose();
         let typed = match typed {
             Ok(typed) => typed,
-            // An eager object keeps its bytes, and whoever touches it is told.
+            // An eager object keeps its JSON, and a read fails with the error.
             Err(error) if form == Form::Whole => {
-                tracing::warn!(kind = %self.kind, key = %meta.key, %error, "object does not decode");
+                tracing::warn!(kind = %self.kind, key = %meta.key, %error, "failed to decode object");
                 None
             }
             Err(error) => {
-                let problem = format!("the view cannot be made: {error}");
+                let problem = format!("failed to decode the view: {error}");
                 return Err(Rejected { meta: Some(Box::new(meta)), problem });
             }
         };
@@ -139,7 +139,7 @@ impl Ingest {
         Ok(entry)
     }
 
-    /// The text to keep, and where its metadata stands.
+    /// Returns the text to store and the position of its metadata.
     fn body(&self, raw: &[u8]) -> Result<(Vec<u8>, Range<usize>), String> {
         let layout = cut::layout(raw).map_err(|error| error.to_string())?;
         if layout.spaced || raw.first() != Some(&b'{') {
@@ -167,7 +167,7 @@ impl Ingest {
             let start = self.prefix.len() + NAME.len();
             return (parts.concat(), start..start + length);
         }
-        // The brace that begins the text is in the prefix.
+        // The opening brace is in the prefix.
         let (prefix, skip): (&[u8], _) = if typed { (&[], 0) } else { (&self.prefix, 1) };
         let body = [prefix, &raw[skip..cut.start], &raw[cut.end..]].concat();
         let start = prefix.len() + metadata.start - skip;

@@ -1,7 +1,7 @@
-//! The header of a cached object: what keys, indexes, owners and predicates need.
+//! The parsed metadata of cached objects.
 //!
-//! It is parsed once, when the object comes in, and kept beside the object's bytes. What only few
-//! look at (annotations) stays in the bytes and is found there by its place.
+//! It is parsed once, on arrival, and stored beside the JSON. Annotations are rarely read; only their
+//! position in the JSON is stored.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::key::Key;
 use crate::uid::Uid;
 
-/// Metadata of a cached object, readable without decoding the object.
+/// The metadata of a cached object, available without decoding the object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meta {
     pub(crate) key: Key,
@@ -25,11 +25,11 @@ pub struct Meta {
     pub(crate) owners: Box<[Owner]>,
     pub(crate) finalizers: Box<[Box<str>]>,
     pub(crate) deleting: bool,
-    /// Where the `annotations` object stands in the body; empty when there is none.
+    /// The position of `annotations` in the body; empty if there are none.
     pub(crate) annotations: Range<u32>,
 }
 
-/// One entry of an object's owner references.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The owner's API group.
@@ -42,23 +42,23 @@ pub struct Owner {
     pub uid: Uid,
     /// Whether the owner is the managing controller.
     pub controller: bool,
-    /// Whether a foreground deletion of the owner waits for this object.
+    /// blockOwnerDeletion.
     pub blocks_deletion: bool,
 }
 
-/// A resourceVersion. Versions of one type of one server are comparable; zero is "none".
+/// A resourceVersion. Those of one type of one server are comparable; zero means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub(crate) u64);
 
 impl Version {
-    /// The version in `text`; none when it is not a decimal number, as upstream compares them.
+    /// Parses a resourceVersion; `None` if it is not a decimal number, as in upstream's comparison.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let plain = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
         plain.then(|| text.parse().ok().map(Self)).flatten()
     }
 
-    /// Whether it says nothing: absent, or not a number, so that it cannot be compared.
+    /// Returns whether it is absent or not a number, so that it cannot be compared.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -71,16 +71,16 @@ impl fmt::Display for Version {
     }
 }
 
-/// All labels in one piece of text: `name NUL value NUL …`, in the order of their names.
+/// All labels in one string: `name NUL value NUL …`, sorted by name.
 ///
-/// Objects have few labels, so looking through them is as quick as searching, and ten labels cost
-/// one allocation instead of twenty-one.
+/// Objects have few labels, so a linear search is fast, and ten labels need one allocation instead of
+/// twenty-one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Labels(Box<str>);
 
 impl Labels {
-    /// Of two labels with one name the last counts. `None` if a NUL is in them, which no server
-    /// lets pass.
+    /// The last of two labels with the same name is kept. `None` if a label contains NUL, which no
+    /// server accepts.
     fn pack(mut pairs: Vec<(Text<'_>, Text<'_>)>) -> Option<Self> {
         pairs.sort_by(|(one, _), (other, _)| one.0.cmp(&other.0));
         let length = pairs.iter().map(|(name, value)| name.0.len() + value.0.len() + 2).sum();
@@ -107,65 +107,65 @@ impl Labels {
 }
 
 impl Meta {
-    /// Namespace and name.
+    /// Returns the namespace and name.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The uid.
+    /// Returns the uid.
     #[must_use]
     pub fn uid(&self) -> &Uid {
         &self.uid
     }
 
-    /// The resourceVersion.
+    /// Returns the resourceVersion.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The generation: how often the desired state changed; zero where the type has none.
+    /// Returns the generation; zero if the type has none.
     #[must_use]
     pub fn generation(&self) -> i64 {
         self.generation
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.iter().find(|(label, _)| *label == name).map(|(_, value)| value)
     }
 
-    /// All labels, in the order of their names.
+    /// Iterates over the labels, sorted by name.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.labels.iter()
     }
 
-    /// The owner references.
+    /// Returns the owner references.
     #[must_use]
     pub fn owners(&self) -> &[Owner] {
         &self.owners
     }
 
-    /// The managing controller, if there is one.
+    /// Returns the controller reference, if any.
     #[must_use]
     pub fn controller(&self) -> Option<&Owner> {
         self.owners.iter().find(|owner| owner.controller)
     }
 
-    /// The finalizers.
+    /// Iterates over the finalizers.
     pub fn finalizers(&self) -> impl ExactSizeIterator<Item = &str> {
         self.finalizers.iter().map(|name| &**name)
     }
 
-    /// Whether deletion has been requested.
+    /// Returns whether deletionTimestamp is set.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.deleting
     }
 
-    /// The header in `body`, whose `metadata` stands at `at`.
+    /// Parses the metadata at position `at` of `body`.
     pub(super) fn parse(body: &[u8], at: Range<usize>) -> Result<Self, String> {
         let header: Header<'_> =
             serde_json::from_slice(&body[at]).map_err(|error| format!("metadata: {error}"))?;
@@ -174,12 +174,12 @@ impl Meta {
             return Err("metadata: no name".to_owned());
         }
         if name.contains('/') || header.namespace.0.contains('/') {
-            return Err("metadata: a name with a slash".to_owned());
+            return Err("metadata: name contains a slash".to_owned());
         }
         let annotations = header.annotations.map_or(0..0, |raw| {
-            // The slice is part of `body`; its place is the distance of the two.
+            // The slice is part of `body`; the pointer difference is its position.
             let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
-            narrow(start)..narrow(start + raw.get().len())
+            saturate(start)..saturate(start + raw.get().len())
         });
         Ok(Self {
             key: Key::new(Some(&header.namespace.0), &name),
@@ -187,7 +187,7 @@ impl Meta {
             version: Version::parse(&header.resource_version.0).unwrap_or_default(),
             generation: header.generation.unwrap_or_default(),
             labels: Labels::pack(header.labels.unwrap_or_default().0)
-                .ok_or("metadata: a label with a NUL")?,
+                .ok_or("metadata: label contains NUL")?,
             owners: header
                 .owner_references
                 .unwrap_or_default()
@@ -206,7 +206,7 @@ impl Meta {
         })
     }
 
-    /// What it takes beside its own size.
+    /// Returns the heap size.
     pub(super) fn heap(&self) -> usize {
         let owners = self.owners.iter().map(|owner| {
             size_of::<Owner>() + owner.group.len() + owner.kind.len() + owner.name.len()
@@ -219,8 +219,8 @@ impl Meta {
     }
 }
 
-/// No object is larger than a server's request limit of a few megabytes.
-fn narrow(place: usize) -> u32 {
+/// Objects are limited to a few megabytes.
+fn saturate(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
 
@@ -236,7 +236,7 @@ fn owner(reference: OwnerHeader<'_>) -> Owner {
     }
 }
 
-/// What is read of `metadata`; all else is skipped.
+/// The parsed fields of `metadata`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Header<'a> {
@@ -279,7 +279,7 @@ struct OwnerHeader<'a> {
     block_owner_deletion: Option<bool>,
 }
 
-/// A string that is only copied if it has escapes; serde would copy it inside of collections.
+/// A string that is copied only if it has escapes; serde always copies inside of collections.
 #[derive(Default)]
 struct Text<'a>(Cow<'a, str>);
 
@@ -302,7 +302,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                 Ok(Text(Cow::Owned(text.to_owned())))
             }
 
-            // Go writes null for what is not there.
+            // Go encodes missing values as null.
             fn visit_unit<E>(self) -> Result<Self::Value, E> {
                 Ok(Text::default())
             }

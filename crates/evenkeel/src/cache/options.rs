@@ -1,4 +1,4 @@
-//! What a user declares: the cache as a whole, and each type in it.
+//! Options of the cache and of its types.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::BTreeSet;
@@ -17,32 +17,31 @@ use super::query::Fields;
 use crate::kind::Kind;
 use crate::nulls;
 
-/// What goes for all types of a cache.
+/// The options of a cache.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Where types are cached that have namespaces and were declared without any: everywhere unless
-    /// set. An operator that looks after some namespaces needs permissions there only.
+    /// The namespaces of namespaced types that are declared without namespaces; all unless set. The
+    /// operator needs permissions only in these namespaces.
     pub namespaces: Option<BTreeSet<String>>,
-    /// How many bytes of typed objects stay in memory although nobody holds them. 64 MB.
+    /// The maximum size of decoded objects that are kept in memory. 64 MB.
     pub budget: usize,
-    /// How often handlers that want it look at everything again, give or take a tenth. 10 hours.
+    /// The resync interval, with 10 % jitter. 10 hours.
     pub resync: Duration,
-    /// How long a type may take to be there before waiting for it fails. 2 minutes.
+    /// The timeout of the initial list. 2 minutes.
     pub sync_timeout: Duration,
-    /// Caches a type, all of it, from its first read on although it was not declared. For tests and
-    /// tools: an operator that caches more than it was meant to is found out too late. Off unless
-    /// set.
+    /// Whether undeclared types are cached from their first read. For tests and tools; an operator
+    /// should declare its types. Off unless set.
     pub on_demand: bool,
-    /// How long the server is asked to keep a watch open, drawn for each. 30 to 40 seconds: a
-    /// connection on which nothing comes for five seconds more is dead.
+    /// The range of the random timeout of watches. 30 to 40 seconds: a connection without data for
+    /// five seconds more is considered dead.
     pub watch_timeout: Range<Duration>,
-    /// Where jitter comes from: equal seeds give equal timing. Drawn at random unless set.
+    /// The seed of jitter; random unless set.
     pub seed: Option<u64>,
 }
 
 impl CacheOptions {
-    /// The defaults for a client that calls its server in the same process: there is no connection
-    /// that could die unnoticed, and watches last five to ten minutes.
+    /// Returns the defaults for a server in the same process: there is no connection that could die, so
+    /// watches last five to ten minutes.
     #[must_use]
     pub fn in_process() -> Self {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
@@ -68,7 +67,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 type OnValue = dyn Fn(&mut Value) -> Result<(), Failure> + Send + Sync;
 type OnBytes = dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync;
 
-/// A change made to each object once, before it is kept.
+/// A transform of each object before it is stored.
 #[derive(Clone)]
 pub(super) enum Transform {
     Value(Arc<OnValue>),
@@ -76,7 +75,7 @@ pub(super) enum Transform {
 }
 
 impl Transform {
-    /// The changed object. What is wrong is said in words: it is for the log.
+    /// Returns the transformed object, or the error message.
     pub(super) fn apply(&self, body: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::Value(change) => {
@@ -97,7 +96,7 @@ impl Transform {
     }
 }
 
-/// How a typed form is made when an object comes in.
+/// Decodes objects on arrival.
 #[derive(Clone, Copy)]
 pub(super) struct Decoder {
     id: TypeId,
@@ -118,7 +117,7 @@ impl Decoder {
     }
 }
 
-/// How one type is cached. The default is everything the API server has of it.
+/// The options of a cached type. By default all objects are cached whole.
 ///
 /// ```
 /// use evenkeel::cache::TypeOptions;
@@ -129,7 +128,7 @@ impl Decoder {
 #[derive(Clone, Default)]
 pub struct TypeOptions {
     pub(super) namespaces: Option<BTreeSet<String>>,
-    /// The controller that asks for it, to be named when another one asks otherwise.
+    /// The declaring controller, for error messages.
     pub(super) by: Option<Arc<str>>,
     pub(super) labels: Selector,
     pub(super) fields: Fields,
@@ -144,36 +143,36 @@ pub struct TypeOptions {
 }
 
 impl TypeOptions {
-    /// Everything the API server has of the type.
+    /// Returns the default options: all objects, whole.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only what is in these namespaces. They can be changed later.
+    /// Caches only these namespaces. They can be changed later.
     #[must_use]
     pub fn namespaces<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.namespaces = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Only what these labels select.
+    /// Caches only objects that match the label selector.
     #[must_use]
     pub fn labels(mut self, selector: Selector) -> Self {
         self.labels = selector;
         self
     }
 
-    /// Only what these fields select, as in `status.phase=Running,spec.nodeName!=`. The server
-    /// decides which fields of a type can be used.
+    /// Caches only objects that match the field selector, such as
+    /// `status.phase=Running,spec.nodeName!=`. The server defines the supported fields of a type.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.fields = Fields::new(selector.into());
         self
     }
 
-    /// Changes each object once before it is kept. An object it fails on is left out and reported.
-    /// It may not change name, namespace, uid or version.
+    /// Transforms each object once before it is stored. If it fails, the object is not cached and an
+    /// error is logged. It must not change name, namespace, uid or resourceVersion.
     #[must_use]
     pub fn transform<F, E>(mut self, change: F) -> Self
     where
@@ -185,7 +184,7 @@ impl TypeOptions {
         self
     }
 
-    /// As [`TypeOptions::transform`], on the JSON text of the object.
+    /// Same as [`TypeOptions::transform`], on the JSON text of the object.
     #[must_use]
     pub fn transform_bytes<F, E>(mut self, change: F) -> Self
     where
@@ -197,49 +196,49 @@ impl TypeOptions {
         self
     }
 
-    /// Only metadata is asked of the server and kept.
+    /// Requests and caches only metadata.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;
         self
     }
 
-    /// managedFields are kept, which often doubles the size of an object.
+    /// Keeps managedFields, which often doubles the size of an object.
     #[must_use]
     pub fn keep_managed_fields(mut self) -> Self {
         self.keep_managed_fields = true;
         self
     }
 
-    /// Each object is decoded when it comes in and stays decoded: more memory, no cold read.
+    /// Decodes objects on arrival and keeps them decoded: more memory, no slow first read.
     #[must_use]
     pub fn eager<K: DeserializeOwned + Send + Sync + 'static>(mut self) -> Self {
         self.eager = Some(Decoder::of::<K>());
         self
     }
 
-    /// Only `V`, made from each object, is kept, and the object read as `V`.
+    /// Stores only `V`, decoded from each object; objects are read as `V`.
     #[must_use]
     pub fn view<V: DeserializeOwned + Send + Sync + 'static>(mut self) -> Self {
         self.view = Some(Decoder::of::<V>());
         self
     }
 
-    /// Another resync period than the cache's.
+    /// Sets the resync interval of the type.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// The type need not exist: its definition may come and go while the program runs.
+    /// Makes the type optional: its CRD may be added and removed while the program runs.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
     }
 
-    /// Yes, all Secrets of the cluster are to be held in this process.
+    /// Allows caching all Secrets of the cluster.
     #[must_use]
     pub fn cluster_wide_secrets(mut self) -> Self {
         self.cluster_wide_secrets = true;
@@ -254,13 +253,13 @@ impl TypeOptions {
         }
     }
 
-    /// Names the controller that asks.
-    pub(crate) fn asked_by(mut self, controller: &str) -> Self {
+    /// Sets the declaring controller.
+    pub(crate) fn declared_by(mut self, controller: &str) -> Self {
         self.by = Some(controller.into());
         self
     }
 
-    /// These options, in the namespaces that go for all types unless they say otherwise.
+    /// Returns these options with the default namespaces of the cache.
     pub(super) fn within(mut self, kind: &Kind, namespaces: Option<&BTreeSet<String>>) -> Self {
         if self.namespaces.is_none() && kind.namespaced() {
             self.namespaces = namespaces.cloned();
@@ -268,22 +267,22 @@ impl TypeOptions {
         self
     }
 
-    /// Whether these options can be had for `kind`.
+    /// Checks that these options are valid for `kind`.
     pub(super) fn check(&self, kind: &Kind) -> Result<(), DeclareError> {
         let invalid = |problem: &'static str| {
             Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() })
         };
         if self.namespaces.is_some() && !kind.namespaced() {
-            return invalid("the type is cluster-scoped and has no namespaces to choose from");
+            return invalid("the type is cluster-scoped");
         }
         if self.namespaces.as_ref().is_some_and(|names| names.iter().any(String::is_empty)) {
-            return invalid("a namespace is empty; leave `namespaces` away to have all of them");
+            return invalid("a namespace is empty; omit `namespaces` for all of them");
         }
         if self.eager.is_some() && self.view.is_some() {
-            return invalid("`eager` and `view` exclude each other: a view is always eager");
+            return invalid("`eager` and `view` are mutually exclusive: a view is always eager");
         }
         if self.metadata_only && self.eager.is_some() {
-            return invalid("`eager` needs whole objects, `metadata_only` leaves them out");
+            return invalid("`eager` needs whole objects and excludes `metadata_only`");
         }
         if let Err(problem) = self.fields.terms() {
             return Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() });
@@ -298,7 +297,7 @@ impl TypeOptions {
         Ok(())
     }
 
-    /// Whether both mean the same; if not, the first difference in words.
+    /// Returns a description of the first difference, if any.
     pub(super) fn conflict(&self, other: &Self) -> Option<String> {
         let differ = |name: &str, one: &dyn fmt::Debug, other: &dyn fmt::Debug| {
             Some(format!("`{name}` is {one:?} here and {other:?} there"))

@@ -1,17 +1,16 @@
-//! What this process knows before the watch tells: its own writes.
+//! The overlay: own writes that the watch has not delivered yet.
 //!
-//! The reply to a write shows the object as it is from then on. Until the watch has come as far, reads
-//! get what was written from here instead of what is stored, so that nobody waits and nobody sees a
-//! state from before his own write. Stored objects and handlers are not touched: events come from the
-//! watch alone, each once.
+//! The response of a write is the new state of the object. Until the watch has caught up, reads return
+//! it from here instead of the store, so that a process reads its own writes without waiting. The
+//! store and the handlers are not affected: events come only from the watch.
 //!
-//! The invariants: a written state is kept only while the store is at an older version than it, so a
-//! state that the store has seen, even if only to see it go, never comes back. The store is changed
-//! before its version is told here, and reads look here first, so between the two one of them shows
-//! the change.
+//! Invariants: a written state is kept only while the resourceVersion of the store is lower, so that a
+//! state that the store has already replaced or deleted is never returned again. The store is updated
+//! before its resourceVersion is set here, and reads check the overlay first, so that every read sees
+//! the change in one of the two.
 //!
-//! Versions that are no numbers cannot be compared; a write that comes back with one only makes the
-//! next read of its key a live one.
+//! ResourceVersions that are not numbers cannot be compared; after a write with such a version the
+//! next read of the key is a live read.
 
 #[cfg(test)]
 mod tests;
@@ -31,23 +30,23 @@ use super::store::{Store, UnknownIndex};
 use crate::key::Key;
 use crate::uid::Uid;
 
-/// How long a deleted uid is hidden if the watch never tells of it: it was created and deleted
-/// between two states the watch saw.
-const HIDDEN: Duration = Duration::from_secs(600);
+/// How long a deleted uid is hidden if the watch never delivers it, because it was created and deleted
+/// between two lists.
+const HIDDEN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How many uids are remembered of those the watch saw go. The reply to a delete comes about when
-/// its event does, so few are needed.
-const REMEMBERED: usize = 256;
+/// The number of remembered uids whose deletion the watch delivered. The response of a delete arrives
+/// at about the same time as its event, so few are needed.
+const DELETED_UIDS_MAX: usize = 256;
 
-/// An object of which a write of our own may or may not have changed the state.
+/// An object with an own write of unknown outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct UnknownOutcome {
     key: Key,
-    ticket: u64,
+    id: u64,
 }
 
-impl Doubt {
-    /// The object.
+impl UnknownOutcome {
+    /// Returns the key of the object.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -56,35 +55,35 @@ impl Doubt {
 
 #[derive(Debug)]
 pub(super) struct Overlay {
-    /// Whether an object can leave the informer's sight and come back, so that having seen it go
-    /// does not mean that it is gone.
+    /// Whether a selector applies, so that a deletion event does not mean that the object is
+    /// deleted.
     selective: bool,
-    /// How many keys and uids are of interest: reads look no further while there are none.
+    /// The number of entries; reads skip the overlay if it is zero.
     busy: AtomicUsize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How far the store is, for all namespaces or for each that is watched.
+    /// The resourceVersion of the store, for all namespaces or per watched namespace.
     versions: BTreeMap<Option<Box<str>>, Version>,
-    written: BTreeMap<Key, WriteResult>,
-    /// Uids that we deleted and the store may still show, by when.
-    gone: BTreeMap<Uid, Instant>,
-    /// When the oldest of them is given up.
+    written: BTreeMap<Key, OwnWrite>,
+    /// Deleted uids that the store may still have, with the time of the deletion.
+    deleted: BTreeMap<Uid, Instant>,
+    /// When the oldest of them expires.
     sweep: Option<Instant>,
-    /// The tickets of doubts.
-    doubts: BTreeMap<Key, u64>,
-    tickets: u64,
-    /// The uids that the store last saw go.
-    seen_go: VecDeque<Uid>,
+    /// The ids of unknown outcomes.
+    unknown: BTreeMap<Key, u64>,
+    next_id: u64,
+    /// The last uids whose deletion the store has seen.
+    seen_deleted: VecDeque<Uid>,
 }
 
 #[derive(Debug)]
-struct WriteResult {
+struct OwnWrite {
     uid: Uid,
     version: Version,
-    /// The object, unless it is not, or no longer, one that the informer selects.
+    /// The object, unless the informer does not select it.
     visible: Option<Arc<Entry>>,
 }
 
@@ -93,7 +92,7 @@ impl Overlay {
         Self { selective, busy: AtomicUsize::new(0), state: Mutex::default() }
     }
 
-    /// Whether reads are answered by the store alone.
+    /// Returns whether the store alone can serve reads.
     pub(super) fn is_idle(&self) -> bool {
         self.busy.load(Ordering::Acquire) == 0
     }
@@ -101,25 +100,25 @@ impl Overlay {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = change(&mut state);
-        let busy = state.written.len() + state.gone.len() + state.doubts.len();
+        let busy = state.written.len() + state.deleted.len() + state.unknown.len();
         self.busy.store(busy, Ordering::Release);
         result
     }
 
-    /// The store has come to `version` in `namespace`, having seen these uids go.
+    /// Records that the store is at `version` in `namespace` and has seen the deletion of these uids.
     pub(super) fn advance(
         &self,
         namespace: Option<&str>,
         version: Version,
-        gone: impl IntoIterator<Item = Uid>,
+        deleted: impl IntoIterator<Item = Uid>,
     ) {
         self.change(|state| {
-            for uid in gone.into_iter().filter(|_| !self.selective) {
-                state.gone.remove(&uid);
-                if state.seen_go.len() == REMEMBERED {
-                    state.seen_go.pop_front();
+            for uid in deleted.into_iter().filter(|_| !self.selective) {
+                state.deleted.remove(&uid);
+                if state.seen_deleted.len() == DELETED_UIDS_MAX {
+                    state.seen_deleted.pop_front();
                 }
-                state.seen_go.push_back(uid);
+                state.seen_deleted.push_back(uid);
             }
             state.sweep();
             let known = state.versions.entry(namespace.map(Into::into)).or_default();
@@ -135,8 +134,8 @@ impl Overlay {
         });
     }
 
-    /// The server's history began anew in `namespace`, or nothing is known of it any more: older
-    /// replies mean nothing.
+    /// Discards the own writes in `namespace`: the server history was replaced, or the namespace is no
+    /// longer watched.
     pub(super) fn reset(&self, namespace: Option<&str>, version: Option<Version>) {
         self.change(|state| {
             let part = namespace.map(Into::into);
@@ -145,43 +144,43 @@ impl Overlay {
                 None => state.versions.remove(&part),
             };
             state.written.retain(|key, _| !covers(namespace, key));
-            state.doubts.retain(|key, _| !covers(namespace, key));
+            state.unknown.retain(|key, _| !covers(namespace, key));
         });
     }
 
-    /// How far the store is in `namespace`.
+    /// Returns the resourceVersion of the store in `namespace`.
     pub(super) fn at(&self, namespace: Option<&str>) -> Version {
         let namespace = namespace.map(Into::into);
         self.state.lock().versions.get(&namespace).copied().unwrap_or_default()
     }
 
-    /// How far the store is where `key` belongs.
+    /// Returns the resourceVersion of the store for the scope of `key`.
     pub(super) fn version(&self, key: &Key) -> Option<Version> {
         self.state.lock().version(key)
     }
 
-    /// A write of ours left the object like this; `visible` if the informer selects it. One whose
-    /// version cannot be compared is never newer than the store.
+    /// Records the state after an own write; `visible` if the informer selects it. A state whose
+    /// resourceVersion cannot be compared is never newer than the store.
     pub(super) fn wrote(&self, entry: Arc<Entry>, visible: bool) {
         let (key, version) = (entry.meta().key.clone(), entry.meta().version);
         self.change(|state| {
-            // A namespace that nobody watches has no version.
+            // A namespace that is not watched has no version.
             let Some(known) = state.version(&key) else { return };
             let uid = entry.meta().uid.clone();
-            if known >= version || state.gone.contains_key(&uid) {
+            if known >= version || state.deleted.contains_key(&uid) {
                 return;
             }
             if state.written.get(&key).is_some_and(|before| before.version >= version) {
                 return;
             }
             let visible = visible.then_some(entry);
-            state.written.insert(key, WriteResult { uid, version, visible });
+            state.written.insert(key, OwnWrite { uid, version, visible });
         });
     }
 
-    /// The entry of our own write, if it is in the same state as this one, which the watch sent: its
-    /// typed form has been decoded, and one copy of the object is enough.
-    pub(super) fn same(&self, entry: Arc<Entry>) -> Arc<Entry> {
+    /// Returns the entry of the own write if it equals `entry` from the watch, to reuse its decoded form
+    /// and to keep one copy.
+    pub(super) fn reuse(&self, entry: Arc<Entry>) -> Arc<Entry> {
         if self.is_idle() || !entry.is_whole() {
             return entry;
         }
@@ -198,82 +197,86 @@ impl Overlay {
         }
     }
 
-    /// We deleted this uid, and it is gone from the server.
+    /// Records the own deletion of a uid.
     ///
-    /// No version comes with that. If reads show another object of that name, it may be from before
-    /// the one we deleted or from after it; then the next read has to be a live one.
+    /// The response has no resourceVersion. If reads return another object of that name, it may be
+    /// older or newer than the deleted one; then the next read must be a live read.
     pub(super) fn deleted(&self, store: &Store, key: &Key, uid: &Uid) {
         self.change(|state| {
             state.sweep();
-            if state.seen_go.contains(uid) || state.version(key).is_none() {
+            if state.seen_deleted.contains(uid) || state.version(key).is_none() {
                 return;
             }
             let now = Instant::now();
-            state.gone.insert(uid.clone(), now);
-            state.sweep.get_or_insert(now + HIDDEN);
+            state.deleted.insert(uid.clone(), now);
+            state.sweep.get_or_insert(now + HIDDEN_TIMEOUT);
             if let Some(written) = state.written.get_mut(key)
                 && written.uid == *uid
             {
-                // What the store has is older than this, whatever it is.
+                // The stored object is older.
                 written.visible = None;
             } else if state.newest(store, key).is_some() {
-                state.doubt(key);
+                state.invalidate(key);
             }
         });
     }
 
-    /// A write to this key may or may not have been done.
-    pub(super) fn uncertain(&self, key: &Key) {
+    /// Records an unknown outcome of a write to `key`.
+    pub(super) fn invalidate(&self, key: &Key) {
         self.change(|state| {
             if state.version(key).is_some() {
-                state.doubt(key);
+                state.invalidate(key);
             }
         });
     }
 
-    /// The object has been read from the server after the doubt arose. Later doubts stay.
-    pub(super) fn resolved(&self, doubt: &Doubt) {
+    /// Removes an unknown outcome after a live read; later ones stay.
+    pub(super) fn resolve(&self, outcome: &UnknownOutcome) {
         self.change(|state| {
-            if state.doubts.get(&doubt.key) == Some(&doubt.ticket) {
-                state.doubts.remove(&doubt.key);
+            if state.unknown.get(&outcome.key) == Some(&outcome.id) {
+                state.unknown.remove(&outcome.key);
             }
         });
     }
 
-    /// The object of this key.
-    pub(super) fn get(&self, store: &Store, key: &Key) -> Result<Option<Arc<Entry>>, Doubt> {
+    /// Returns the object of `key`.
+    pub(super) fn get(
+        &self,
+        store: &Store,
+        key: &Key,
+    ) -> Result<Option<Arc<Entry>>, UnknownOutcome> {
         let state = self.state.lock();
-        if let Some(&ticket) = state.doubts.get(key) {
-            return Err(Doubt { key: key.clone(), ticket });
+        if let Some(&id) = state.unknown.get(key) {
+            return Err(UnknownOutcome { key: key.clone(), id });
         }
         Ok(state.newest(store, key))
     }
 
-    /// The uid that reads of this key show, in doubt or not.
+    /// Returns the uid of the object of `key`, ignoring unknown outcomes.
     pub(super) fn uid(&self, store: &Store, key: &Key) -> Option<Uid> {
         let state = self.state.lock();
         Some(state.newest(store, key)?.meta().uid.clone())
     }
 
-    /// The objects that meet the conditions, in order.
+    /// Lists the matching objects in order.
     pub(super) fn list(
         &self,
         store: &Store,
         query: &Conditions<'_>,
-    ) -> Result<Result<Vec<Arc<Entry>>, UnknownIndex>, Vec<Doubt>> {
+    ) -> Result<Result<Vec<Arc<Entry>>, UnknownIndex>, Vec<UnknownOutcome>> {
         let state = self.state.lock();
-        let asked = |key: &Key| query.namespace.is_none_or(|name| key.namespace() == Some(name));
-        let doubts = state.doubts.iter().filter(|(key, _)| asked(key));
-        let doubts: Vec<_> =
-            doubts.map(|(key, &ticket)| Doubt { key: key.clone(), ticket }).collect();
-        if !doubts.is_empty() {
-            return Err(doubts);
+        let in_scope = |key: &Key| query.namespace.is_none_or(|name| key.namespace() == Some(name));
+        let outcomes = state.unknown.iter().filter(|(key, _)| in_scope(key));
+        let outcomes: Vec<_> =
+            outcomes.map(|(key, &id)| UnknownOutcome { key: key.clone(), id }).collect();
+        if !outcomes.is_empty() {
+            return Err(outcomes);
         }
         Ok(merged(state, store, query))
     }
 
-    /// As [`Overlay::list`], in doubt or not.
-    pub(super) fn known(
+    /// Same as [`Overlay::list`], ignoring unknown outcomes.
+    pub(super) fn list_known(
         &self,
         store: &Store,
         query: &Conditions<'_>,
@@ -281,7 +284,7 @@ impl Overlay {
         merged(self.state.lock(), store, query)
     }
 
-    /// How many objects are shown as written instead of as stored.
+    /// Returns the number of own writes.
     pub(super) fn len(&self) -> usize {
         self.state.lock().written.len()
     }
@@ -296,25 +299,25 @@ impl State {
         self.versions.get(&Some(namespace.into())).copied()
     }
 
-    fn doubt(&mut self, key: &Key) {
-        self.tickets += 1;
-        self.doubts.insert(key.clone(), self.tickets);
+    fn invalidate(&mut self, key: &Key) {
+        self.next_id += 1;
+        self.unknown.insert(key.clone(), self.next_id);
     }
 
-    /// Gives up uids that were hidden for long enough.
+    /// Removes expired uids.
     fn sweep(&mut self) {
-        if self.gone.is_empty() {
+        if self.deleted.is_empty() {
             self.sweep = None;
         }
         let Some(due) = self.sweep else { return };
         let now = Instant::now();
         if now >= due {
-            self.gone.retain(|_, since| now.duration_since(*since) < HIDDEN);
-            self.sweep = self.gone.values().min().map(|since| *since + HIDDEN);
+            self.deleted.retain(|_, since| now.duration_since(*since) < HIDDEN_TIMEOUT);
+            self.sweep = self.deleted.values().min().map(|since| *since + HIDDEN_TIMEOUT);
         }
     }
 
-    /// What is known last of a key.
+    /// Returns the newest known state of `key`.
     fn newest(&self, store: &Store, key: &Key) -> Option<Arc<Entry>> {
         let stored = store.get(key);
         let newest = match self.written.get(key) {
@@ -324,24 +327,24 @@ impl State {
             },
             None => stored,
         };
-        newest.filter(|entry| !self.gone.contains_key(&entry.meta().uid))
+        newest.filter(|entry| !self.deleted.contains_key(&entry.meta().uid))
     }
 }
 
-/// What is stored, with what was written in its place.
+/// Merges the store with the own writes.
 fn merged(
     state: MutexGuard<'_, State>,
     store: &Store,
     query: &Conditions<'_>,
 ) -> Result<Vec<Arc<Entry>>, UnknownIndex> {
-    let asked = |key: &Key| query.namespace.is_none_or(|name| key.namespace() == Some(name));
+    let in_scope = |key: &Key| query.namespace.is_none_or(|name| key.namespace() == Some(name));
     let mut found = store.list(query)?;
     found.retain(|entry| {
         let meta = entry.meta();
-        !state.written.contains_key(&meta.key) && !state.gone.contains_key(&meta.uid)
+        !state.written.contains_key(&meta.key) && !state.deleted.contains_key(&meta.uid)
     });
-    // The store may have moved on since the list: for these keys it is asked again.
-    let written = state.written.keys().filter(|key| asked(key));
+    // The store may have changed since the list: these keys are read again.
+    let written = state.written.keys().filter(|key| in_scope(key));
     let written: Vec<_> = written.filter_map(|key| state.newest(store, key)).collect();
     drop(state);
     let stored = found.len();
@@ -364,7 +367,7 @@ fn merged(
     Ok(found)
 }
 
-/// Whether what is watched in `namespace` includes `key`.
+/// Returns whether the scope of `namespace` includes `key`.
 fn covers(namespace: Option<&str>, key: &Key) -> bool {
     namespace.is_none() || key.namespace() == namespace
 }

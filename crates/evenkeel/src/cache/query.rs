@@ -1,4 +1,4 @@
-//! What is asked of the cache, and whether an object is part of the answer.
+//! Queries of the cache, and matching of objects.
 
 use kube::core::{Expression, Selector};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::meta::Meta;
 use crate::uid::Uid;
 
-/// Which objects to list; all conditions have to hold.
+/// The objects to list; all conditions must match.
 #[derive(Clone, Debug, Default)]
 pub struct Query<'a> {
     /// In this namespace.
@@ -19,7 +19,7 @@ pub struct Query<'a> {
     pub owner: Option<Uid>,
 }
 
-/// A query with its label selector taken apart.
+/// A query with a parsed label selector.
 #[derive(Debug)]
 pub(super) struct Conditions<'a> {
     pub(super) namespace: Option<&'a str>,
@@ -38,7 +38,7 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Whether the object meets all of them but the one on an index.
+    /// Returns whether the object matches all conditions except the index.
     pub(super) fn accept(&self, meta: &Meta) -> bool {
         self.namespace.is_none_or(|namespace| meta.key().namespace() == Some(namespace))
             && self.owner.is_none_or(|uid| meta.owners().iter().any(|owner| owner.uid == *uid))
@@ -46,7 +46,7 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// Whether all expressions select the object.
+/// Returns whether all expressions match the object.
 pub(super) fn select(labels: &[Expression], meta: &Meta) -> bool {
     labels.iter().all(|expression| match expression {
         Expression::Equal(name, value) => meta.label(name) == Some(value),
@@ -62,7 +62,7 @@ pub(super) fn select(labels: &[Expression], meta: &Meta) -> bool {
     })
 }
 
-/// A field selector. The server applies it; we must only do so to the replies of our own writes.
+/// A field selector. The server applies it; the cache applies it only to responses of own writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields(String);
 
@@ -87,10 +87,10 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// The conditions; what is wrong with the text if it has none.
+    /// Parses the conditions, or returns the error message.
     pub(super) fn terms(&self) -> Result<Vec<Term>, String> {
         let mut terms = Vec::new();
-        for text in pieces(&self.0).into_iter().filter(|text| !text.is_empty()) {
+        for text in split_terms(&self.0).into_iter().filter(|text| !text.is_empty()) {
             let (path, equal, value) = if let Some((path, value)) = text.split_once("!=") {
                 (path, false, value)
             } else if let Some((path, value)) = text.split_once("==") {
@@ -100,12 +100,12 @@ impl Fields {
             } else {
                 return Err(format!("the field selector {text:?} has no `=`"));
             };
-            terms.push(Term { path: path.to_owned(), equal, value: plain(value) });
+            terms.push(Term { path: path.to_owned(), equal, value: unescape(value) });
         }
         Ok(terms)
     }
 
-    /// Whether the object in `raw` is selected.
+    /// Returns whether the object in `raw` matches.
     pub(super) fn select(&self, raw: &[u8]) -> bool {
         if self.is_empty() {
             return true;
@@ -124,8 +124,8 @@ impl Fields {
     }
 }
 
-/// The text between commas that no backslash stands before.
-fn pieces(text: &str) -> Vec<&str> {
+/// Splits at commas that are not escaped.
+fn split_terms(text: &str) -> Vec<&str> {
     let (mut pieces, mut start, mut escaped) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {
         if c == ',' && !escaped {
@@ -138,8 +138,8 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// The text without the backslashes before `\`, `,` and `=`.
-fn plain(text: &str) -> String {
+/// Removes the backslashes before `\`, `,` and `=`.
+fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut escaped = false;
     for c in text.chars() {

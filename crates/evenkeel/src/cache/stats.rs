@@ -1,71 +1,71 @@
-//! What the cache tells of itself.
+//! Statistics and health of the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::error::Trouble;
+use super::error::WatchFailure;
 use super::ingest::Rejected;
 use crate::kind::Kind;
 
-/// How many rejected objects are remembered by name.
-const REMEMBERED: usize = 100;
+/// The maximum number of rejected objects that are listed.
+const REJECTED_MAX: usize = 100;
 
-/// The whole cache at one moment.
+/// Statistics of the cache.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    /// Each type that is watched, in order.
+    /// The watched types, ordered by kind.
     pub types: Vec<TypeStats>,
-    /// Bytes of typed objects that nobody holds, about.
-    pub hot_bytes: usize,
+    /// The approximate size of the decoded objects that are kept.
+    pub decoded_bytes: usize,
 }
 
-/// One type at one moment.
+/// Statistics of one type.
 #[derive(Clone, Debug)]
 pub struct TypeStats {
     /// The type.
     pub kind: Kind,
-    /// How many objects there are.
+    /// The number of objects.
     pub objects: usize,
-    /// The bytes they take, typed forms aside.
+    /// Their size in bytes, without decoded forms.
     pub bytes: usize,
-    /// How many of our own writes are shown before the watch told of them.
-    pub overlaid: usize,
-    /// How many handlers are subscribed.
+    /// The number of own writes that the watch has not delivered yet.
+    pub own_writes: usize,
+    /// The number of subscribed handlers.
     pub handlers: usize,
-    /// How many events wait for handlers.
-    pub waiting: usize,
-    /// How often a handler panicked.
+    /// The number of buffered events.
+    pub buffered_events: usize,
+    /// The number of panics of handlers.
     pub handler_panics: u64,
-    /// How many objects could not be taken in, ever.
+    /// The number of rejections so far.
     pub rejections: u64,
-    /// Those that are left out now, and why; at most a hundred.
+    /// The currently rejected objects and the reasons; at most a hundred.
     pub rejected: BTreeMap<String, Arc<str>>,
 }
 
-/// How it goes with one type.
+/// The health of one type.
 #[derive(Clone, Debug)]
 pub struct Health {
     /// The type.
     pub kind: Kind,
-    /// Whether it has been listed.
+    /// Whether the initial list is complete.
     pub synced: bool,
-    /// What is wrong, unless a watch is open.
-    pub trouble: Option<Trouble>,
-    /// Whether the type is optional and the server does not have it.
+    /// The current list or watch error.
+    pub failure: Option<WatchFailure>,
+    /// Whether the type is optional and not served.
     pub absent: bool,
 }
 
 impl Health {
-    /// Whether reads are answered, and from a state that follows the server.
+    /// Returns whether the type is synced and its watch is healthy.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.synced && self.trouble.is_none()
+        self.synced && self.failure.is_none()
     }
 }
 
-/// The objects that could not be taken in.
+/// The rejected objects.
 #[derive(Debug, Default)]
 pub(super) struct Rejections(Mutex<(u64, BTreeMap<String, Arc<str>>)>);
 
@@ -73,15 +73,15 @@ impl Rejections {
     pub(super) fn add(&self, kind: &Kind, rejected: &Rejected) {
         let key = rejected.key().map_or("(unknown)", |key| key.as_str());
         let problem = &*rejected.problem;
-        tracing::error!(%kind, key, problem, "object is left out of the cache");
+        tracing::error!(%kind, key, problem, "object rejected by the cache");
         let mut known = self.0.lock();
         known.0 += 1;
-        if known.1.len() < REMEMBERED || known.1.contains_key(key) {
+        if known.1.len() < REJECTED_MAX || known.1.contains_key(key) {
             known.1.insert(key.to_owned(), problem.into());
         }
     }
 
-    /// The object came in after all, or is gone.
+    /// Removes an object that was stored or deleted.
     pub(super) fn clear(&self, key: &str) {
         let mut known = self.0.lock();
         if !known.1.is_empty() {
@@ -89,8 +89,8 @@ impl Rejections {
         }
     }
 
-    /// All that is there is looked at anew.
-    pub(super) fn start_over(&self, namespace: Option<&str>) {
+    /// Removes the objects of a scope, which is relisted.
+    pub(super) fn clear_scope(&self, namespace: Option<&str>) {
         let within = |key: &str| {
             namespace.is_none_or(|name| key.split_once('/').is_none_or(|(other, _)| other == name))
         };

@@ -1,8 +1,7 @@
-//! The objects of one informer: by key in shards, and in order in the index.
+//! The objects of one informer: by key in shards, and ordered in the index.
 //!
-//! Writers come one at a time (the informer sees to that) and change a shard and the index in one
-//! critical section: who has seen a change by key also sees it in lists, and the other way round.
-//! Reads by key lock one shard only.
+//! There is one writer at a time, by the lock of the informer. It changes a shard and the index in one
+//! critical section, so that reads by key and lists are consistent. Reads by key lock one shard.
 
 mod bucket;
 mod index;
@@ -25,11 +24,11 @@ use super::entry::Entry;
 use super::query::Conditions;
 use crate::key::Key;
 
-/// Enough that readers and the writer seldom meet, few enough that an empty informer is small.
+/// The number of shards: low contention, and small empty informers.
 const SHARDS: usize = 32;
 
-/// So many objects take longer to free than a thread takes to start.
-const MANY: usize = 1_000;
+/// Stores with more objects are freed in a separate thread.
+const FREE_IN_THREAD: usize = 1_000;
 
 type Shard = RwLock<HashTable<Arc<Entry>>>;
 
@@ -43,7 +42,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// An empty store; the seed decides only where objects stand in memory.
+    /// Creates an empty store; the seed affects only the hash.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             shards: std::array::from_fn(|_| RwLock::default()),
@@ -56,25 +55,25 @@ impl Store {
 
     fn hash(&self, key: &str) -> (u64, &Shard) {
         let hash = self.hasher.hash_one(key);
-        // The table takes its bits from both ends.
+        // The table uses the lowest and highest bits.
         let shard = (hash >> 32) as usize % SHARDS;
         (hash, &self.shards[shard])
     }
 
-    /// The object of this key.
+    /// Returns the object of `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
         self.see(key, Arc::clone)
     }
 
-    /// What `see` makes of the object of this key, without taking a reference to it.
+    /// Calls `see` with the object of `key`, without a reference count.
     pub(super) fn see<T>(&self, key: &Key, see: impl FnOnce(&Arc<Entry>) -> T) -> Option<T> {
         let (hash, shard) = self.hash(key.as_str());
         shard.read().find(hash, |entry| entry.meta().key == *key).map(see)
     }
 
-    /// Puts an object in place of the one of the same key, and gives that back.
+    /// Inserts an object; returns the previous one of the same key.
     pub(super) fn put(&self, new: &Arc<Entry>) -> Option<Arc<Entry>> {
-        // Functions of users run before anything is locked.
+        // User functions run before the store is locked; the caller holds the lock of the dispatcher.
         let values = self.index.read().definitions().values(new);
         let key = &new.meta().key;
         let (hash, shard) = self.hash(key.as_str());
@@ -99,7 +98,7 @@ impl Store {
         old
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(super) fn remove(&self, key: &Key) -> Option<Arc<Entry>> {
         let (hash, shard) = self.hash(key.as_str());
         let mut index = self.index.write();
@@ -113,8 +112,8 @@ impl Store {
         Some(old)
     }
 
-    /// Takes everything out and gives the memory back; of many objects in a thread of its own, so
-    /// that a process that ends does not wait for it.
+    /// Removes all objects and releases the memory; many objects in a separate thread, so that a
+    /// shutdown does not wait for it.
     pub(super) fn clear(&self) {
         let mut index = self.index.write();
         let shards: Vec<_> =
@@ -122,32 +121,32 @@ impl Store {
         let emptied = index.clear();
         drop(index);
         self.bytes.store(0, Ordering::Relaxed);
-        let many = self.objects.swap(0, Ordering::Relaxed) > MANY;
+        let many = self.objects.swap(0, Ordering::Relaxed) > FREE_IN_THREAD;
         let free = move || drop((shards, emptied));
         if many {
-            // Should there be no thread to be had, it is done here, where the closure is dropped.
+            // If the thread cannot be spawned, the closure is dropped here, which frees the objects.
             let _ = std::thread::Builder::new().name("free".to_owned()).spawn(free);
         }
     }
 
-    /// All objects, or all of one namespace, in order.
+    /// Returns all objects, or all of one namespace, in order.
     pub(super) fn all(&self, namespace: Option<&str>) -> Vec<Arc<Entry>> {
         self.index.read().all(namespace)
     }
 
-    /// The objects that meet the conditions, in order.
+    /// Lists the matching objects in order.
     pub(super) fn list(&self, query: &Conditions<'_>) -> Result<Vec<Arc<Entry>>, UnknownIndex> {
         let index = self.index.read();
-        if index.serves(query) {
+        if index.has_indexes_for(query) {
             return index.list(query);
         }
         drop(index);
         let mut index = self.index.write();
-        index.serve(query);
+        index.build_indexes_for(query);
         RwLockWriteGuard::downgrade(index).list(query)
     }
 
-    /// Whether an object that is not in the store has this value in this index.
+    /// Returns whether an object outside of the store has this value in this index.
     pub(super) fn indexes_as(
         &self,
         entry: &Arc<Entry>,
@@ -158,19 +157,19 @@ impl Store {
         Ok(definition.values(entry).iter().any(|found| &**found == value))
     }
 
-    /// Adds an index and fills it. No writer may be at work.
+    /// Adds an index and fills it. There must be no concurrent writer.
     pub(super) fn define(&self, definition: Definition) {
         let entries = self.all(None);
         let values = entries.iter().map(|entry| definition.values(entry)).collect();
         self.index.write().define(definition, &entries, values);
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub(super) fn len(&self) -> usize {
         self.objects.load(Ordering::Relaxed)
     }
 
-    /// The bytes they take, typed forms aside.
+    /// Returns their size in bytes, without decoded forms.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }

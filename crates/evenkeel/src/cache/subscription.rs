@@ -1,4 +1,4 @@
-//! A handler and the task that calls it.
+//! Subscriptions: a handler and its task.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::buffer::{Buffer, Item};
 use super::error::SyncError;
-use super::informer::{Hold, Informer, Shared};
+use super::informer::{HandleGuard, Informer, Shared};
 use crate::object_event::ObjectEvent;
 
-/// A handler of an informer; it is no longer called once this is dropped.
+/// A subscription of a handler to an informer; dropping it unsubscribes.
 ///
-/// Like an [`Informer`] it keeps the watch alive.
+/// Like an [`Informer`] it keeps the watch running.
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
     informer: Informer,
@@ -29,15 +29,15 @@ pub struct Subscription {
 
 impl Subscription {
     pub(super) fn new(
-        hold: Arc<Hold>,
+        handle: Arc<HandleGuard>,
         number: u64,
         task: Option<AbortHandle>,
         synced: watch::Receiver<bool>,
     ) -> Self {
-        Self { informer: Informer(hold), number, task, synced }
+        Self { informer: Informer(handle), number, task, synced }
     }
 
-    /// Waits until the handler has been called for everything that was there in the beginning.
+    /// Waits until the handler has been called for all initial objects.
     ///
     /// # Errors
     /// As [`Informer::synced`].
@@ -50,7 +50,7 @@ impl Subscription {
         }
     }
 
-    /// What it subscribes to.
+    /// Returns the informer.
     #[must_use]
     pub fn informer(&self) -> &Informer {
         &self.informer
@@ -72,7 +72,7 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// Calls a handler for what its buffer gets, and for everything once in each period.
+/// Calls a handler with the events of its buffer, and with a resync in each period.
 pub(super) async fn deliver(
     shared: Arc<Shared>,
     buffer: Arc<Buffer>,
@@ -100,11 +100,11 @@ pub(super) async fn deliver(
             Item::Event(event) => {
                 if catch_unwind(AssertUnwindSafe(|| handler(event))).is_err() {
                     shared.panics.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(kind = %shared.ingest.kind(), "a handler panicked");
+                    tracing::error!(kind = %shared.ingest.kind(), "event handler panicked");
                 }
             }
         }
-        // A handler that always has work must not keep its thread from everybody else's.
+        // Yields regularly, so that a busy handler does not block its thread.
         coop::consume_budget().await;
     }
 }

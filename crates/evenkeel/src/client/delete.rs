@@ -140,14 +140,14 @@ impl<'a> Delete<'a> {
             Err(error) if error.is_not_found() => {
                 // The cache is stale.
                 if known.is_some() && !dry_run {
-                    client.doubt(&kind, &key);
+                    client.invalidate(&kind, &key);
                 }
                 record(WriteRecord::unchanged(request_info));
                 return Ok(false);
             }
             Err(error) => {
-                if (error.is_uncertain() || error.is_conflict()) && !dry_run {
-                    client.doubt(&kind, &key);
+                if (error.is_outcome_unknown() || error.is_conflict()) && !dry_run {
+                    client.invalidate(&kind, &key);
                 }
                 record(WriteRecord::failed(request_info, &error));
                 return Err(error);
@@ -160,7 +160,7 @@ impl<'a> Delete<'a> {
             } else if let Some(uid) = header.uid.as_deref().map(Uid::new).or(known) {
                 client.shared.cache.deleted(&kind, &key, &uid);
             } else {
-                client.doubt(&kind, &key);
+                client.invalidate(&kind, &key);
             }
         }
         record(WriteRecord::deleted(request_info));
@@ -234,14 +234,14 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
         if let Some(before) = pending.map(Pending::complete) {
             // Objects that the cache added meanwhile may be deleted as well.
             for key in before.iter().chain(&shown()) {
-                self.client.doubt(&kind, key);
+                self.client.invalidate(&kind, key);
             }
             // One list now replaces a live read of each object later.
             if answer.is_ok()
                 && !before.is_empty()
                 && let Err(error) = self.client.shared.cache.list(&kind, &query)
             {
-                let _ = self.client.mend(&kind, error).await;
+                let _ = self.client.recover_read(&kind, error).await;
             }
         }
         if let Some(operations) = &self.client.operations

@@ -169,7 +169,7 @@ impl Error {
     }
 
     /// Returns whether the outcome of the write is unknown.
-    pub(crate) fn is_uncertain(&self) -> bool {
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::NoResponse { .. } | Self::InvalidResponse { .. } => true,
             // The write may have been persisted before the server or a proxy failed or timed out.

@@ -72,7 +72,7 @@ impl Ownership {
         key: &Key,
         live: bool,
     ) -> Result<Option<Precondition>, Error> {
-        let cached = if live { None } else { client.shared.cache.look(kind, key) };
+        let cached = if live { None } else { client.shared.cache.try_get(kind, key) };
         match cached {
             Some(Ok(None)) => Ok(Some(Precondition::Absent)),
             Some(Ok(Some(entry))) => Ok(self.controls(entry.meta())),

@@ -31,7 +31,7 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         let Some(keys) = self.keys.take() else { return };
         for key in &keys {
-            self.client.doubt(&self.request_info.kind, key);
+            self.client.invalidate(&self.request_info.kind, key);
         }
         if let Some(operations) = &self.client.operations {
             operations.record_write(WriteRecord::cancelled(self.request_info.clone()));

@@ -1,4 +1,4 @@
-//! Reads from the cache.
+//! Cached reads.
 
 use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
@@ -13,27 +13,26 @@ use serde_json::value::RawValue;
 use super::error::Error;
 use super::lazy::LazyList;
 use super::{Client, Live};
-use crate::cache::{Doubt, Entry, Found, Query, ReadError, SyncError};
+use crate::cache::{Entry, Found, Query, ReadError, SyncError, UnknownOutcome};
 use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::uid::Uid;
 
 impl Client {
-    /// The object, if it exists, from the cache.
+    /// Returns the object from the cache, if it exists.
     ///
-    /// The type must be cached: a controller's own type and those it owns or watches are; others
-    /// are declared with `reads`.
+    /// The type must be cached: the reconciled type and the types that a controller owns or watches
+    /// are; others are declared with `reads`.
     ///
     /// # Errors
-    /// When the type is not cached (the error says which line to add), or the object's bytes are not
-    /// a `K`.
+    /// When the type is not cached, or the object does not decode as `K`.
     pub async fn get<K: Object>(&self, key: &Key) -> Result<Option<Arc<K>>, Error> {
         let kind = Kind::of::<K>();
         let found = loop {
             match self.shared.cache.get_typed::<K>(&kind, key) {
                 Ok(found) => break found,
-                Err(error) => self.mend(&kind, error).await?,
+                Err(error) => self.recover_read(&kind, error).await?,
             }
         };
         if let Some(operations) = &self.operations {
@@ -47,7 +46,7 @@ impl Client {
         }
     }
 
-    /// The object's metadata and bytes, if it exists, without decoding it.
+    /// Returns the object's metadata and JSON from the cache without decoding it, if it exists.
     ///
     /// # Errors
     /// When the type is not cached.
@@ -55,8 +54,8 @@ impl Client {
         self.entry(&Kind::of::<K>(), key).await
     }
 
-    /// Objects of one type from the cache, ordered by key: `client.list::<Pod>().await?`, narrowed
-    /// by what is called on it first.
+    /// Lists objects from the cache, ordered by key: `client.list::<Pod>().await?`. The methods of the
+    /// returned request restrict the list.
     pub fn list<K: Object>(&self) -> List<'_, K> {
         List {
             client: self,
@@ -72,7 +71,7 @@ impl Client {
         let found = loop {
             match self.shared.cache.get(kind, key) {
                 Ok(found) => break found,
-                Err(error) => self.mend(kind, error).await?,
+                Err(error) => self.recover_read(kind, error).await?,
             }
         };
         if let Some(operations) = &self.operations {
@@ -90,7 +89,7 @@ impl Client {
         let found = loop {
             match self.shared.cache.list(kind, query) {
                 Ok(found) => break found,
-                Err(error) => self.mend(kind, error).await?,
+                Err(error) => self.recover_read(kind, error).await?,
             }
         };
         if let Some(operations) = &self.operations {
@@ -99,29 +98,30 @@ impl Client {
         Ok(found)
     }
 
-    /// Ends a doubt about an object if its type is watched and the server answers; what is not
-    /// settled here is asked for by the next read.
-    pub(super) async fn settle(&self, kind: &Kind, key: &Key) {
-        if let Some(Err(error @ ReadError::Uncertain { .. })) = self.shared.cache.look(kind, key)
-            && let Err(error) = self.mend(kind, error).await
+    /// Resolves an unknown outcome with a live read if the type is watched; if that fails, the next read
+    /// tries again.
+    pub(super) async fn reread(&self, kind: &Kind, key: &Key) {
+        if let Some(Err(error @ ReadError::UnknownOutcome { .. })) =
+            self.shared.cache.try_get(kind, key)
+            && let Err(error) = self.recover_read(kind, error).await
         {
-            tracing::debug!(%kind, %key, %error, "what a write left is not known yet");
+            tracing::debug!(%kind, %key, %error, "live read after a write failed");
         }
     }
 
-    /// Makes the cache able to answer, where waiting or asking the server can.
+    /// Waits for the cache sync, or resolves unknown outcomes with live reads, so that the read can be
+    /// repeated.
     ///
-    /// The future is boxed: it holds whole requests, is seldom needed, and would make that of each
-    /// read several kilobytes large.
-    pub(super) fn mend<'a>(
+    /// The future is boxed: it is large and rarely needed.
+    pub(super) fn recover_read<'a>(
         &'a self,
         kind: &'a Kind,
         error: ReadError,
     ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
-        Box::pin(self.answerable(kind, error))
+        Box::pin(self.recover(kind, error))
     }
 
-    async fn answerable(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
+    async fn recover(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
         match error {
             ReadError::NotSynced { .. } => match self.shared.cache.informer(kind)?.synced().await {
                 Ok(()) => Ok(()),
@@ -130,14 +130,14 @@ impl Client {
                 }
                 Err(SyncError::Stopped { kind }) => Err(ReadError::Stopped { kind }.into()),
             },
-            // A write's answer was lost: what came of it is asked of the server.
-            ReadError::Uncertain { doubts, .. } => {
-                let mut namespaces = BTreeMap::<_, Vec<&Doubt>>::new();
-                for doubt in &doubts {
-                    namespaces.entry(doubt.key().namespace()).or_default().push(doubt);
+            // The outcome of a write is unknown: reads the objects from the server.
+            ReadError::UnknownOutcome { outcomes, .. } => {
+                let mut namespaces = BTreeMap::<_, Vec<&UnknownOutcome>>::new();
+                for outcome in &outcomes {
+                    namespaces.entry(outcome.key().namespace()).or_default().push(outcome);
                 }
-                for (namespace, doubts) in namespaces {
-                    self.resolve(kind, namespace, &doubts).await?;
+                for (namespace, outcomes) in namespaces {
+                    self.resolve(kind, namespace, &outcomes).await?;
                 }
                 Ok(())
             }
@@ -145,18 +145,18 @@ impl Client {
         }
     }
 
-    /// Asks the server what there is of objects in doubt: for each, or for all if they are many.
+    /// Resolves unknown outcomes with live reads: one get each, or one list if there are many.
     async fn resolve(
         &self,
         kind: &Kind,
         namespace: Option<&str>,
-        doubts: &[&Doubt],
+        outcomes: &[&UnknownOutcome],
     ) -> Result<(), Error> {
         let live = Live::new(self);
-        if doubts.len() <= FEW {
-            for doubt in doubts {
-                let raw = live.raw(kind, doubt.key()).await?;
-                self.shared.cache.resolved(kind, doubt, raw.as_deref());
+        if outcomes.len() <= GETS_MAX {
+            for outcome in outcomes {
+                let raw = live.raw(kind, outcome.key()).await?;
+                self.shared.cache.record_live_read(kind, outcome, raw.as_deref());
             }
             return Ok(());
         }
@@ -166,15 +166,15 @@ impl Client {
             let named = serde_json::from_str::<Named>(object.get()).unwrap_or_default();
             objects.insert(Key::new(namespace, &named.metadata.name), object.get().as_bytes());
         }
-        for doubt in doubts {
-            self.shared.cache.resolved(kind, doubt, objects.get(doubt.key()).copied());
+        for outcome in outcomes {
+            self.shared.cache.record_live_read(kind, outcome, objects.get(outcome.key()).copied());
         }
         Ok(())
     }
 }
 
-/// How many objects in doubt are asked for one by one.
-const FEW: usize = 8;
+/// The maximum number of single gets; more objects are listed.
+const GETS_MAX: usize = 8;
 
 #[derive(Default, Deserialize)]
 struct Named {
@@ -186,7 +186,7 @@ struct Name {
     name: String,
 }
 
-/// A list in the making; `.await` runs it.
+/// A list request; `.await` runs it.
 #[must_use = "a list runs when it is awaited"]
 pub struct List<'a, K> {
     client: &'a Client,
@@ -198,40 +198,40 @@ pub struct List<'a, K> {
 }
 
 impl<'a, K: Object> List<'a, K> {
-    /// Only this namespace.
+    /// Selects a namespace.
     pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Only objects with this label.
+    /// Selects objects with this label.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.extend(Expression::Equal(name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Only objects that the selector matches.
+    /// Selects objects that match the selector.
     pub fn matching(mut self, selector: impl Into<Selector>) -> Self {
         self.labels.extend(selector.into());
         self
     }
 
-    /// Only objects that the index `name` files under `value`.
+    /// Selects objects with `value` in the index `name`.
     pub fn index(mut self, name: &str, value: &str) -> Self {
         self.index = Some((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Only objects that the object with this uid owns.
+    /// Selects objects with an owner reference to this uid.
     pub fn owned_by(mut self, uid: &Uid) -> Self {
         self.owner = Some(uid.clone());
         self
     }
 
-    /// The same objects, each decoded only when it is reached and for as long as it is held.
+    /// Returns a list whose objects are decoded during iteration.
     ///
-    /// A list of everything keeps all of its objects decoded at once, which for 50,000 pods is a
-    /// gigabyte. One that is walked needs no more memory than the cache itself:
+    /// A plain list decodes all objects, which for 50,000 pods takes a gigabyte. A lazy list needs no
+    /// more memory than the cache itself:
     ///
     /// ```
     /// # use evenkeel::prelude::*;
@@ -247,15 +247,15 @@ impl<'a, K: Object> List<'a, K> {
     /// ```
     ///
     /// # Errors
-    /// When the type, or the index, is not in the cache.
+    /// When the type is not cached, or the index does not exist.
     pub async fn lazy(self) -> Result<LazyList<K>, Error> {
         Ok(LazyList::new(self.entries().await?))
     }
 
-    /// Metadata and bytes, without decoding.
+    /// Returns the entries: metadata and JSON, without decoding.
     ///
     /// # Errors
-    /// When the type, or the index, is not in the cache.
+    /// When the type is not cached, or the index does not exist.
     pub async fn entries(self) -> Result<Vec<Arc<Entry>>, Error> {
         let index = self.index.as_ref().map(|(name, value)| (name.as_str(), value.as_str()));
         let query = Query {

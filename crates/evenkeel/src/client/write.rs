@@ -269,7 +269,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             Ok(bytes) => bytes,
             Err(error) => {
                 if !self.dry_run && self.invalidates_cache(&error, before.is_some()) {
-                    client.doubt(&self.kind, &self.key);
+                    client.invalidate(&self.kind, &self.key);
                 }
                 self.record(|request_info| WriteRecord::failed(request_info, &error));
                 return Err(error);
@@ -369,7 +369,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     /// Returns whether the error shows that the cached object is stale or its state unknown. The next
     /// read is then a live read, instead of failing again until the watch has caught up.
     fn invalidates_cache(&self, error: &Error, known: bool) -> bool {
-        error.is_uncertain()
+        error.is_outcome_unknown()
             || match self.verb {
                 Verb::Create => error.is_already_exists() && !known,
                 Verb::Update | Verb::Patch(_) => {
@@ -387,8 +387,8 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             // A Scale or an Eviction changes an object that is not in the response. One live read
             // here saves one in every list that includes the object.
             _ if !header.is(&self.kind) => {
-                self.client.doubt(&self.kind, &self.key);
-                self.client.settle(&self.kind, &self.key).await;
+                self.client.invalidate(&self.kind, &self.key);
+                self.client.reread(&self.kind, &self.key).await;
             }
             Some(uid) if header.is_deleted() => {
                 cache.deleted(&self.kind, &self.key, &Uid::new(uid));

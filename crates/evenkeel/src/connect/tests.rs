@@ -1,4 +1,4 @@
-//! Real sockets, real certificates.
+//! Tests with real sockets and certificates.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use evenkeel_apiserver::ApiServer;
 
 use super::*;
 
-/// A file that is removed with its folder in the end.
+/// A file in a temporary directory that is removed on drop.
 struct Kubeconfig(PathBuf);
 
 impl Kubeconfig {
@@ -42,14 +42,14 @@ async fn a_rewritten_kubeconfig_is_read_when_tls_fails() {
     version(&client).await.unwrap();
     serving.stop().await;
 
-    // The same address, another certificate authority.
+    // The same address with another certificate authority.
     let second = ApiServer::builder().build().await.unwrap();
     let serving = second.serve(address).await.unwrap();
     let error = version(&client).await.unwrap_err();
     assert!(chain(&error).contains("certificate"), "{}", chain(&error));
-    // What is there is read again at most once a second.
+    // The configuration is reloaded at most once per second.
     tokio::time::pause();
-    tokio::time::advance(PAUSE).await;
+    tokio::time::advance(RELOAD_INTERVAL).await;
     tokio::time::resume();
     serving.write_kubeconfig(file.path()).unwrap();
     version(&client).await.unwrap_err();
@@ -114,7 +114,7 @@ async fn a_request_of_the_runtime_is_sent_by_the_task_that_makes_it() {
     assert!(listener.accept().is_err(), "kube's client leaves that to another task");
 }
 
-/// Linux shows the timers of sockets: 02 is that of keep-alive, with when it goes off.
+/// `/proc/net/tcp` lists socket timers: 02 is keepalive, with its expiry.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_system_probes_idle_connections() {
@@ -136,7 +136,7 @@ async fn the_system_probes_idle_connections() {
     for timer in timers {
         let (kind, when) = timer.split_once(':').unwrap();
         let due = u64::from_str_radix(when, 16).unwrap() / 100;
-        assert!(kind == "02" && due <= PROBE_AFTER.as_secs(), "{timer}");
+        assert!(kind == "02" && due <= KEEPALIVE_TIME.as_secs(), "{timer}");
     }
     serving.stop().await;
 }

@@ -1,17 +1,17 @@
-//! How the runtime's own requests reach the API server.
+//! The transport of the runtime's own requests.
 //!
-//! `kube::Client` hands each request to a task, which calls the service behind it and hands the
-//! future back: two task switches that the exchange itself does not need, and on a busy machine each
-//! one waits for a processor. Where the runtime has made the connection it calls that service itself.
+//! `kube::Client` sends each request through a `tower::Buffer` task: two task switches per request, each
+//! of which waits for a processor on a busy machine. If the runtime created the connection, it calls
+//! the service directly.
 
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 
-use super::{Answer, Reloading};
+use super::{Reloading, ResponseBody};
 use crate::error::BoxError;
 
-/// Sends requests to one API server. A clone uses the same connections.
+/// Sends requests to one API server. Clones share the connections.
 #[derive(Clone)]
 pub(crate) struct Transport {
     client: kube::Client,
@@ -20,27 +20,27 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Sends requests with `service`, past the queue that `kube` puts before it.
+    /// Creates a transport that calls `service` without the buffer of `kube`.
     pub(super) fn direct(service: Reloading, namespace: String) -> Self {
         let client = kube::Client::new(service.clone(), namespace);
         Self { client, service: Some(service) }
     }
 
-    /// The client, for requests that are not the runtime's own.
+    /// Returns the `kube` client, for other requests.
     pub(crate) fn client(&self) -> &kube::Client {
         &self.client
     }
 
-    /// Sends a request and returns the answer as soon as its head is there.
+    /// Sends a request; returns the response when its head is received.
     pub(crate) async fn send(
         &self,
         request: Request<Body>,
-    ) -> Result<Response<Answer>, kube::Error> {
+    ) -> Result<Response<ResponseBody>, kube::Error> {
         match &self.service {
             Some(service) => service.send(request).await.map_err(error),
             None => {
-                let answer = self.client.send(request).await?;
-                Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+                let response = self.client.send(request).await?;
+                Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
             }
         }
     }
@@ -52,7 +52,7 @@ impl From<kube::Client> for Transport {
     }
 }
 
-/// The error as `kube::Client` returns it: its own layers fail with `kube::Error`.
+/// Converts the error as `kube::Client` does.
 fn error(error: BoxError) -> kube::Error {
     error.downcast().map_or_else(kube::Error::Service, |error| *error)
 }

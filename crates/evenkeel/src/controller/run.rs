@@ -153,7 +153,7 @@ async fn synced(
             state.set(Phase::Syncing(left(&waits)));
             continue;
         }
-        let stuck: Vec<String> = waits.iter().map(Wait::tell).collect();
+        let stuck: Vec<String> = waits.iter().map(Wait::reason).collect();
         let error = format!("not synced after {timeout:?}: {}", stuck.join("; "));
         tracing::error!(controller = name, error, "caches have not synced");
         state.set(Phase::SyncTimedOut(error));
@@ -184,9 +184,9 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    fn tell(&self) -> String {
-        match self.informer.health().trouble {
-            Some(trouble) => format!("{}: {trouble}", self.what),
+    fn reason(&self) -> String {
+        match self.informer.health().failure {
+            Some(failure) => format!("{}: {failure}", self.what),
             None => format!("{}: no response from the API server", self.what),
         }
     }

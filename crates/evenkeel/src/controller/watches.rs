@@ -23,7 +23,7 @@ pub struct Watch {
     filter: Option<Predicate>,
     options: Option<TypeOptions>,
     /// Metadata suffices: the watch also works on a type that is cached whole.
-    sparing: bool,
+    metadata_suffices: bool,
     /// Enqueues all objects at the resync interval.
     resync: bool,
 }
@@ -75,11 +75,11 @@ impl Watch {
     ) -> Self {
         let map = move |entry: &Entry, cx: &MapContext| map(entry.meta(), cx);
         let watch = Self::new(Kind::of::<W>(), To::Map(Arc::new(map)));
-        Self { sparing: true, ..watch }
+        Self { metadata_suffices: true, ..watch }
     }
 
     fn new(kind: Kind, to: To) -> Self {
-        Self { kind, to, filter: None, options: None, sparing: false, resync: false }
+        Self { kind, to, filter: None, options: None, metadata_suffices: false, resync: false }
     }
 
     /// Also enqueues at the resync interval of the type, every ten hours unless its cache options
@@ -113,17 +113,17 @@ impl Watch {
     /// Declares the type at registration. Other controllers may still declare the type whole, so a
     /// watch for which metadata suffices declares nothing yet.
     pub(super) fn declare(&self, cache: &Cache, controller: &str) -> Result<(), DeclareError> {
-        if self.sparing && self.options.is_none() {
+        if self.metadata_suffices && self.options.is_none() {
             return Ok(());
         }
         declare(cache, &self.kind, self.options.clone(), controller)
     }
 
     /// Declares the type when the controller starts.
-    fn settle(&self, cache: &Cache, controller: &str) -> Result<(), DeclareError> {
-        if self.sparing && self.options.is_none() && !cache.is_declared(&self.kind) {
+    fn declare_at_start(&self, cache: &Cache, controller: &str) -> Result<(), DeclareError> {
+        if self.metadata_suffices && self.options.is_none() && !cache.is_declared(&self.kind) {
             let options = TypeOptions::default().metadata_only();
-            return cache.declare(&self.kind, options.asked_by(controller));
+            return cache.declare(&self.kind, options.declared_by(controller));
         }
         self.declare(cache, controller)
     }
@@ -178,7 +178,7 @@ pub(super) fn declare(
     controller: &str,
 ) -> Result<(), DeclareError> {
     match options {
-        Some(options) => cache.declare(kind, options.asked_by(controller)),
+        Some(options) => cache.declare(kind, options.declared_by(controller)),
         None => cache.declare_whole(kind, controller),
     }
 }
@@ -198,7 +198,7 @@ impl fmt::Debug for WatchGuard {
 impl Watches {
     /// Connects a watch to the queue.
     pub(super) fn attach(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
-        watch.settle(&self.cache, &self.name)?;
+        watch.declare_at_start(&self.cache, &self.name)?;
         let informer = self.cache.informer(&watch.kind)?;
         let handler = watch.handler(&self.cache);
         let (queue, all) = (self.queue.clone(), self.filter.clone());

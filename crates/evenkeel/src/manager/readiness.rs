@@ -40,9 +40,9 @@ pub(super) fn of(controllers: &[ControllerHandle], cache: &Cache) -> Readiness {
     });
     let informers = cache.health().into_iter().map(|health| Check {
         name: format!("cache of {}", health.kind),
-        problem: match health.trouble {
+        problem: match health.failure {
             _ if health.absent => None,
-            Some(trouble) => Some(trouble.to_string()),
+            Some(failure) => Some(failure.to_string()),
             None => (!health.synced).then(|| "not synced".to_owned()),
         },
     });

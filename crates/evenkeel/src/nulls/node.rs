@@ -1,4 +1,4 @@
-//! A serde deserializer over parsed JSON that gives each type its zero value for a `null`.
+//! A serde deserializer over parsed JSON that decodes `null` as the zero value of each type.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +13,17 @@ use serde_json::{Map, Value};
 
 use super::Problem;
 
-/// The zero value of a time in Go.
+/// Go's zero time.
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
-/// The name of the newtype struct by which serde_json hands out unparsed JSON.
+/// The newtype name that serde_json uses for unparsed JSON.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// A value on its way into a type.
+/// A value to deserialize.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
     pub(super) value: &'a Value,
-    /// Fields that their struct requires: a `null` there is a zero value, not left out.
+    /// Required fields, whose `null` becomes the zero value instead of being skipped.
     pub(super) zeroed: &'a BTreeSet<&'static str>,
 }
 
@@ -193,7 +193,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 struct Fields<'a> {
     node: Node<'a>,
     fields: serde_json::map::Iter<'a>,
-    /// Whether nulls are left out.
+    /// Whether nulls are skipped.
     of_struct: bool,
     next: Option<&'a Value>,
 }
@@ -221,7 +221,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
     }
 }
 
-/// A variant of an enum, with what it holds.
+/// A variant of an enum with its content.
 struct Variant<'a> {
     name: &'a str,
     content: Option<Node<'a>>,

@@ -1,7 +1,7 @@
-//! How long to wait before the API server is asked again.
+//! The backoff of a reflector.
 //!
-//! One back-off serves all that can fail in a reflector, so a server in trouble sees less and less
-//! of it whatever the trouble is.
+//! One backoff covers all failures, so that the request rate to a failing server decreases whatever
+//! the failure is.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use tokio::time::Instant;
 
 use crate::random::Random;
 
-const FIRST: Duration = Duration::from_millis(800);
-const LONGEST: Duration = Duration::from_secs(30);
-/// After this long without a failure the next one counts as the first.
-const QUIET: Duration = Duration::from_secs(120);
+const INITIAL: Duration = Duration::from_millis(800);
+const MAX: Duration = Duration::from_secs(30);
+/// The backoff is reset after this time without a failure.
+const RESET_AFTER: Duration = Duration::from_secs(120);
 
-/// Doubling delays, each stretched by up to its own length so that clients do not come in step.
+/// Exponential backoff with jitter of up to the delay itself.
 pub(super) struct Backoff {
     next: Duration,
-    /// When the last delay was over.
-    over: Option<Instant>,
+    /// When the last delay ended.
+    ended: Option<Instant>,
     random: Random,
 }
 
 impl Backoff {
     pub(super) fn new(random: Random) -> Self {
-        Self { next: FIRST, over: None, random }
+        Self { next: INITIAL, ended: None, random }
     }
 
-    /// The delay for a failure now; at least `asked`, if the server asked for one.
-    pub(super) fn delay(&mut self, asked: Option<Duration>) -> Duration {
+    /// Returns the delay after a failure; at least `retry_after`, if the server sent it.
+    pub(super) fn delay(&mut self, retry_after: Option<Duration>) -> Duration {
         let now = Instant::now();
-        if self.over.is_some_and(|over| now.saturating_duration_since(over) > QUIET) {
-            self.next = FIRST;
+        if self.ended.is_some_and(|ended| now.saturating_duration_since(ended) > RESET_AFTER) {
+            self.next = INITIAL;
         }
         let base = self.next;
-        self.next = (base * 2).min(LONGEST);
-        let delay = self.random.range(base, base * 2).max(asked.unwrap_or_default());
-        self.over = Some(now + delay);
+        self.next = (base * 2).min(MAX);
+        let delay = self.random.range(base, base * 2).max(retry_after.unwrap_or_default());
+        self.ended = Some(now + delay);
         delay
     }
 }
@@ -54,16 +54,16 @@ mod tests {
             assert!(base <= delay && delay < base * 2, "{delay:?} for {base:?}");
             tokio::time::advance(delay).await;
         }
-        tokio::time::advance(QUIET).await;
-        assert!(backoff.delay(None) >= LONGEST, "two minutes and no more are not yet quiet");
-        tokio::time::advance(2 * LONGEST + QUIET + Duration::from_millis(1)).await;
-        assert!(backoff.delay(None) < 2 * FIRST);
+        tokio::time::advance(RESET_AFTER).await;
+        assert!(backoff.delay(None) >= MAX, "exactly two minutes do not reset it");
+        tokio::time::advance(2 * MAX + RESET_AFTER + Duration::from_millis(1)).await;
+        assert!(backoff.delay(None) < 2 * INITIAL);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_the_server_asks_for_is_the_least() {
         let mut backoff = Backoff::new(Random::new(1));
         assert_eq!(backoff.delay(Some(Duration::from_secs(7))), Duration::from_secs(7));
-        assert!(backoff.delay(Some(Duration::from_millis(1))) >= 2 * FIRST);
+        assert!(backoff.delay(Some(Duration::from_millis(1))) >= 2 * INITIAL);
     }
 }

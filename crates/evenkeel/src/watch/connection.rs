@@ -1,4 +1,4 @@
-//! An answer on its way: its status at once, its body frame by frame, never waited for in vain.
+//! A streamed response with a read timeout.
 
 use std::time::Duration;
 
@@ -9,50 +9,50 @@ use kube::client::Body;
 use tokio::time::timeout;
 
 use super::Error;
-use crate::connect::{Answer, Transport};
+use crate::connect::{ResponseBody, Transport};
 
-/// A failure's body is read up to here.
-const LARGEST_FAILURE: usize = 64 * 1024;
+/// The maximum size of the body of an error response.
+const ERROR_BODY_MAX: usize = 64 * 1024;
 
-/// The body of a successful answer.
+/// The body of a successful response.
 pub(super) struct Connection {
-    body: Answer,
-    silence: Duration,
+    body: ResponseBody,
+    read_timeout: Duration,
 }
 
 impl Connection {
-    /// Sends a request. No part of the answer may take longer than `silence` to come.
+    /// Sends a request. `read_timeout` applies to the head and to each frame of the body.
     pub(super) async fn open(
         transport: &Transport,
         request: Request<Body>,
-        silence: Duration,
+        read_timeout: Duration,
     ) -> Result<Self, Error> {
-        let answer = timeout(silence, transport.send(request))
+        let response = timeout(read_timeout, transport.send(request))
             .await
-            .map_err(|_| Error::Silent(silence))?
+            .map_err(|_| Error::ReadTimeout(read_timeout))?
             .map_err(|error| Error::unreachable(&error))?;
-        let (head, body) = answer.into_parts();
-        let mut connection = Self { body, silence };
+        let (head, body) = response.into_parts();
+        let mut connection = Self { body, read_timeout };
         if head.status.is_success() {
             return Ok(connection);
         }
         let mut text = Vec::new();
-        // What came of the text is good enough if the rest does not.
+        // A truncated body is sufficient for the error message.
         while let Ok(Some(frame)) = connection.frame().await {
             text.extend_from_slice(&frame);
-            if text.len() > LARGEST_FAILURE {
+            if text.len() > ERROR_BODY_MAX {
                 break;
             }
         }
-        Err(Error::answer(head.status, &head.headers, &text))
+        Err(Error::response(head.status, &head.headers, &text))
     }
 
-    /// The next bytes; none at a proper end.
+    /// Returns the next frame; `None` at a clean end.
     pub(super) async fn frame(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
-            let frame = timeout(self.silence, self.body.frame())
+            let frame = timeout(self.read_timeout, self.body.frame())
                 .await
-                .map_err(|_| Error::Silent(self.silence))?;
+                .map_err(|_| Error::ReadTimeout(self.read_timeout))?;
             match frame {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(Error::lost(&*error)),
@@ -65,8 +65,8 @@ impl Connection {
         }
     }
 
-    /// Changes how long the server may be silent from here on.
-    pub(super) fn allow_silence(&mut self, silence: Duration) {
-        self.silence = silence;
+    /// Changes the read timeout.
+    pub(super) fn set_read_timeout(&mut self, read_timeout: Duration) {
+        self.read_timeout = read_timeout;
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between the API server and the sink, sorted by what is to be done about it.
+//! List and watch errors, by how the reflector handles them.
 
 use std::io;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use kube::core::Status;
 
 use crate::nulls;
 
-/// Longer waits than this are not taken from a server.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+/// The maximum accepted Retry-After.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// Why a list or a watch did not work. Cheap to clone: waiters and health checks keep one.
+/// The error of a list or watch. Cheap to clone: waiters and health checks store it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The server answered with a failure, or sent one in the stream.
-    #[error("{}", told(.status))]
+    /// The server returned an error status, or sent one in the stream.
+    #[error("{}", display(.status))]
     Api { status: Arc<Status>, retry_after: Option<Duration> },
-    /// There was no answer to the request.
+    /// There was no response to the request.
     #[error("cannot reach the API server: {message}")]
     Unreachable { refused: bool, message: Arc<str> },
-    /// The connection broke within an answer.
+    /// The connection was lost within a response.
     #[error("lost the connection to the API server: {0}")]
     Lost(Arc<str>),
-    /// Nothing came for this long, so the connection may be dead.
-    #[error("the API server was silent for {0:?}")]
-    Silent(Duration),
-    /// The answer is not what the API promises.
-    #[error("unexpected answer from the API server: {0}")]
+    /// No data for this long, so the connection may be dead.
+    #[error("no data from the API server for {0:?}")]
+    ReadTimeout(Duration),
+    /// The response is malformed.
+    #[error("unexpected response from the API server: {0}")]
     Unexpected(Arc<str>),
-    /// The server opened a watch and closed it at once.
-    #[error("the watch was closed within a second and without an event")]
+    /// The server closed a watch immediately.
+    #[error("the watch was closed within a second without an event")]
     ShortWatch,
     /// The stream ended before it had sent the whole state.
     #[error("the stream ended before all objects were sent")]
     Incomplete,
     /// The server was restored, emptied or replaced.
-    #[error("the API server has another history than the one that was followed")]
+    #[error("the history of the API server was replaced")]
     OtherHistory,
 }
 
@@ -46,34 +46,34 @@ impl Error {
         Self::Unexpected(what.into())
     }
 
-    /// A failure the server sent as the status of an answer.
-    pub(super) fn answer(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+    /// Returns the error of an error response.
+    pub(super) fn response(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let mut status = nulls::decode::<Status>(body)
             .ok()
             .filter(|status| !status.message.is_empty() || !status.reason.is_empty())
-            .unwrap_or_else(|| plain(code, body));
+            .unwrap_or_else(|| status_from_text(code, body));
         status.code = code.as_u16();
-        let asked = headers
+        let retry_after = headers
             .get(header::RETRY_AFTER)
             .and_then(|value| value.to_str().ok())
             .and_then(|seconds| seconds.trim().parse().ok());
-        Self::status(status, asked)
+        Self::status(status, retry_after)
     }
 
-    /// A failure the server sent as an event.
+    /// Returns the error of an error event.
     pub(super) fn event(status: Status) -> Self {
         Self::status(status, None)
     }
 
-    fn status(status: Status, asked: Option<u64>) -> Self {
+    fn status(status: Status, retry_after: Option<u64>) -> Self {
         let detail = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-        let retry_after = asked
+        let retry_after = retry_after
             .or((detail > 0).then(|| detail.into()))
-            .map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
+            .map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
         Self::Api { status: Arc::new(status), retry_after }
     }
 
-    /// A request that got no answer.
+    /// Returns the error of a request without response.
     pub(super) fn unreachable(error: &kube::Error) -> Self {
         let refused = causes(error).any(|cause| {
             cause
@@ -83,12 +83,12 @@ impl Error {
         Self::Unreachable { refused, message: describe(error) }
     }
 
-    /// An answer that broke off.
+    /// Returns the error of a lost connection.
     pub(super) fn lost(error: &(dyn std::error::Error + 'static)) -> Self {
         Self::Lost(describe(error))
     }
 
-    /// The API's own account of the failure, if it gave one.
+    /// Returns the status that the API server returned, if any.
     pub(crate) fn api(&self) -> Option<&Status> {
         match self {
             Self::Api { status, .. } => Some(status),
@@ -100,49 +100,49 @@ impl Error {
         self.api().is_some_and(|status| status.reason == reason || status.code == code)
     }
 
-    /// The credentials do not allow to list or watch this.
+    /// Returns whether listing or watching is forbidden.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.is("Forbidden", 403)
     }
 
-    /// The type is not served, as when its definition is missing.
+    /// Returns whether the type is not served, for example because its CRD is missing.
     pub(crate) fn is_not_found(&self) -> bool {
         self.is("NotFound", 404)
     }
 
-    /// The version asked for is too old to be had.
+    /// Returns whether the requested resourceVersion has expired.
     pub(super) fn is_expired(&self) -> bool {
         self.is("Expired", 410) || self.is("Gone", 410)
     }
 
-    /// The version asked for is one this server does not have yet, or no longer knows after it was
-    /// restored.
+    /// Returns whether the requested resourceVersion is higher than that of the server, which may be
+    /// behind or restored.
     pub(super) fn is_too_large(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         self.api().is_some_and(|status| {
             let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
             causes.iter().any(|cause| {
-                // Servers before 1.18.6 had the message alone.
+                // Servers before 1.18.6 send only the message.
                 cause.reason == "ResourceVersionTooLarge" || cause.message == MESSAGE
             }) || status.message.contains(MESSAGE)
         })
     }
 
-    /// The server has too much to do.
+    /// Returns whether the server throttles requests.
     pub(super) fn is_too_many_requests(&self) -> bool {
         self.is("TooManyRequests", 429)
     }
 
-    /// Nobody takes connections at the server's address.
+    /// Returns whether the connection was refused.
     pub(super) fn is_refused(&self) -> bool {
         matches!(self, Self::Unreachable { refused: true, .. })
     }
 
-    /// The server could not be asked, so it has said nothing about the version we resume from: a
-    /// watch may be tried again as it was, and no list is due.
-    pub(super) fn leaves_version_good(&self) -> bool {
+    /// Returns whether the resourceVersion may still be valid, because the request did not reach the
+    /// server: the watch can be retried without a relist.
+    pub(super) fn can_resume(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Silent(_) | Self::Lost(_) => true,
+            Self::Unreachable { .. } | Self::ReadTimeout(_) | Self::Lost(_) => true,
             Self::Api { status, .. } => {
                 self.is_too_many_requests()
                     || (matches!(status.code, 502..=504) && !self.is_too_large())
@@ -151,7 +151,7 @@ impl Error {
         }
     }
 
-    /// How long the server asked us to stay away.
+    /// Returns the Retry-After of the server.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Api { retry_after, .. } => *retry_after,
@@ -160,8 +160,8 @@ impl Error {
     }
 }
 
-/// A status for an answer that has none, as proxies send.
-fn plain(code: StatusCode, body: &[u8]) -> Status {
+/// Returns a Status for an error response without one, as proxies send.
+fn status_from_text(code: StatusCode, body: &[u8]) -> Status {
     let text = String::from_utf8_lossy(&body[..body.len().min(256)]);
     let message = match text.trim() {
         "" => code.canonical_reason().unwrap_or("unknown failure"),
@@ -170,16 +170,16 @@ fn plain(code: StatusCode, body: &[u8]) -> Status {
     Status::failure(message, "")
 }
 
-/// A status in words, with the code that says what kind of failure it is.
-fn told(status: &Status) -> String {
-    let words = match (&*status.message, &*status.reason) {
+/// Formats a Status with its HTTP code.
+fn display(status: &Status) -> String {
+    let text = match (&*status.message, &*status.reason) {
         ("", "") => "unknown failure",
         ("", reason) => reason,
         (message, _) => message,
     };
     match status.code {
-        0 => words.to_owned(),
-        code => format!("{words} (HTTP {code})"),
+        0 => text.to_owned(),
+        code => format!("{text} (HTTP {code})"),
     }
 }
 
@@ -189,7 +189,7 @@ fn causes<'a>(
     std::iter::successors(Some(error), |&cause| cause.source())
 }
 
-/// The innermost cause says most, and says it without the wrappings that repeat it.
+/// Returns the innermost cause, which is the most specific.
 fn describe(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string).into()
 }

@@ -1,6 +1,6 @@
-//! One line of a watch, read no further than needed.
+//! Watch events.
 //!
-//! The object within stays text: the sink reads it once, its own way.
+//! Only the envelope is parsed; the object stays JSON text for the sink.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::Error;
 use crate::nulls;
 
-/// What a line announces.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Added,
@@ -22,19 +22,19 @@ pub(super) enum Change {
     Unknown,
 }
 
-/// A line of a watch.
+/// A watch event.
 pub(super) struct Event<'a> {
     pub(super) change: Change,
     /// The object's JSON text.
     pub(super) object: &'a [u8],
 }
 
-/// Where a server puts the object in a line; learnt from the first line of a stream.
+/// The layout of the lines of a server; detected from the first line of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Layout {
     #[default]
     Unknown,
-    /// `{"type":"…","object":…}`, with the object last: it can be cut out without reading it.
+    /// `{"type":"…","object":…}`: the object is last and can be extracted without parsing it.
     Plain,
     Other,
 }
@@ -48,14 +48,14 @@ struct Envelope<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Reads a line, and how the server lays its lines out.
+    /// Parses a line and detects the layout.
     pub(super) fn read(line: &'a [u8], layout: &mut Layout) -> Result<Self, Error> {
         let line = line.trim_ascii();
-        let cut = match layout {
+        let extracted = match layout {
             Layout::Other => None,
-            Layout::Unknown | Layout::Plain => Self::cut(line),
+            Layout::Unknown | Layout::Plain => Self::extract(line),
         };
-        if let (Layout::Plain, Some(event)) = (*layout, &cut) {
+        if let (Layout::Plain, Some(event)) = (*layout, &extracted) {
             return Ok(Self { ..*event });
         }
         let envelope: Envelope<'a> = serde_json::from_slice(line).map_err(|error| {
@@ -67,42 +67,43 @@ impl<'a> Event<'a> {
             object: envelope.object.get().as_bytes(),
         };
         if *layout == Layout::Unknown {
-            let same = cut.is_some_and(|cut| cut.object == event.object);
+            let same = extracted.is_some_and(|extracted| extracted.object == event.object);
             *layout = if same { Layout::Plain } else { Layout::Other };
         }
         Ok(event)
     }
 
-    fn cut(line: &'a [u8]) -> Option<Self> {
+    fn extract(line: &'a [u8]) -> Option<Self> {
         let rest = line.strip_prefix(b"{\"type\":\"")?;
         let quote = rest.iter().take(16).position(|&byte| byte == b'"')?;
         let change = Change::named(&rest[..quote]);
         let object = rest[quote..].strip_prefix(b"\",\"object\":")?.strip_suffix(b"}")?;
-        // Failures are rare and must be understood whatever they look like.
+        // Errors are rare and are always parsed in full.
         (!matches!(change, Change::Error | Change::Unknown)).then_some(Self { change, object })
     }
 
-    /// The version of the object.
+    /// Returns the resourceVersion of the object.
     pub(super) fn version(&self) -> Result<Cow<'a, str>, Error> {
-        Ok(self.mark()?.0)
+        Ok(self.bookmark()?.0)
     }
 
-    /// The version of a bookmark, and whether it ends the initial state.
-    pub(super) fn mark(&self) -> Result<(Cow<'a, str>, bool), Error> {
-        let Object { metadata } = serde_json::from_slice(self.object)
-            .map_err(|error| Error::unexpected(format!("object of a watch event: {error}")))?;
+    /// Returns the resourceVersion of a bookmark, and whether it ends the initial events.
+    pub(super) fn bookmark(&self) -> Result<(Cow<'a, str>, bool), Error> {
+        let Object { metadata } = serde_json::from_slice(self.object).map_err(|error| {
+            Error::unexpected(format!("invalid object in a watch event: {error}"))
+        })?;
         if metadata.resource_version.is_empty() {
-            return Err(Error::unexpected("a watch event without a resourceVersion"));
+            return Err(Error::unexpected("watch event without resourceVersion"));
         }
         let end = metadata.annotations.and_then(|annotations| annotations.end);
         Ok((metadata.resource_version, end.as_deref() == Some("true")))
     }
 
-    /// The failure an error event tells of.
-    pub(super) fn failure(&self) -> Error {
+    /// Returns the error of an error event.
+    pub(super) fn error(&self) -> Error {
         match nulls::decode::<Status>(self.object) {
             Ok(status) => Error::event(status),
-            Err(error) => Error::unexpected(format!("failure in a watch: {error}")),
+            Err(error) => Error::unexpected(format!("error event of a watch: {error}")),
         }
     }
 }
@@ -188,7 +189,7 @@ mod tests {
     fn versions_and_end_marks_are_found_wherever_they_are() {
         let mark = |object: &str| {
             let event = Event { change: Change::Bookmark, object: object.as_bytes() };
-            event.mark().map(|(version, end)| (version.into_owned(), end)).ok()
+            event.bookmark().map(|(version, end)| (version.into_owned(), end)).ok()
         };
         assert_eq!(
             mark(r#"{"spec":{"metadata":{}},"metadata":{"x":[1],"resourceVersion":"7"}}"#),

@@ -1,4 +1,4 @@
-//! The stream of changes, and the full state as the beginning of such a stream.
+//! Watches and streaming lists.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -9,29 +9,29 @@ use tokio::time::Instant;
 use super::connection::Connection;
 use super::event::{Change, Event, Layout};
 use super::lines::Lines;
-use super::request::Ask;
+use super::request::RequestParameters;
 use super::{Error, History, Reflector, Sink};
 
-/// A server that closes a watch this soon, without an event, does not really watch.
-const SHORT: Duration = Duration::from_secs(1);
+/// A watch that is closed earlier and without an event counts as a failure.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// An open watch.
 pub(super) struct Watch {
     connection: Connection,
     lines: Lines,
     layout: Layout,
-    /// How long the server was asked to keep it open.
+    /// The requested timeout.
     timeout: Duration,
     ended: bool,
 }
 
 impl Watch {
-    /// Goes to the next event; false at the end, proper or not. Fails when `history` is no longer of
-    /// this `epoch`.
+    /// Advances to the next event; returns false at the end. Fails if `history` is no longer at
+    /// `epoch`.
     async fn advance(&mut self, history: &History, epoch: u64) -> Result<bool, Error> {
         loop {
             if self.lines.advance()? {
-                // A frame may hold a great many events.
+                // A frame may contain many events.
                 tokio::task::consume_budget().await;
                 if self.lines.line().trim_ascii().is_empty() {
                     continue;
@@ -50,7 +50,7 @@ impl Watch {
                 Some(frame) => self.lines.feed(frame),
                 None => {
                     self.ended = true;
-                    // A line without its end is an event only if it is all there.
+                    // An unterminated last line is an event only if it is complete.
                     if self.lines.finish() && self.event().is_ok() {
                         return Ok(true);
                     }
@@ -59,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// The event `advance` went to.
+    /// Returns the current event.
     fn event(&mut self) -> Result<Event<'_>, Error> {
         if self.ended {
             self.layout = Layout::Other;
@@ -69,9 +69,9 @@ impl Watch {
 }
 
 impl Reflector {
-    /// Gets the full state as a stream, commits, and returns the stream, which goes on as a watch.
+    /// Reads a streaming list, commits it, and returns the stream, which continues as a watch.
     pub(super) async fn stream(&mut self, sink: &mut impl Sink) -> Result<Watch, Error> {
-        let mut broke_off = false;
+        let mut interrupted = false;
         loop {
             let newest = self.version_unavailable || self.version.is_empty();
             let error = match self.open(true).await {
@@ -80,9 +80,9 @@ impl Reflector {
                     match self.initial(&mut watch, sink).await {
                         Ok(version) => {
                             sink.commit(&version);
-                            self.listed(version);
+                            self.set_listed_version(version);
                             self.sends_bookmarks = true;
-                            self.connected(sink);
+                            self.report_connected(sink);
                             return Ok(watch);
                         }
                         Err(error) => {
@@ -94,19 +94,19 @@ impl Reflector {
                 Err(error) => error,
             };
             if error.is_refused() || error.is_too_many_requests() {
-                self.failed(sink, &error);
-                self.pause(&error).await;
+                self.report_failure(sink, &error);
+                self.back_off(&error).await;
             } else if (error.is_expired() || error.is_too_large()) && !newest {
                 self.version_unavailable = true;
-            } else if matches!(error, Error::Incomplete | Error::Lost(_)) && !broke_off {
-                broke_off = true;
+            } else if matches!(error, Error::Incomplete | Error::Lost(_)) && !interrupted {
+                interrupted = true;
             } else {
                 return Err(error);
             }
         }
     }
 
-    /// Reads the initial state, up to the bookmark that ends it, whose version it is.
+    /// Reads the initial events up to the final bookmark; returns its resourceVersion.
     async fn initial(&mut self, watch: &mut Watch, sink: &mut impl Sink) -> Result<String, Error> {
         let begun = Instant::now();
         let mut any = false;
@@ -117,29 +117,31 @@ impl Reflector {
                 Change::Added | Change::Modified => sink.listed(event.object),
                 Change::Deleted => sink.unlisted(event.object),
                 Change::Bookmark => {
-                    if let (version, true) = event.mark()? {
+                    if let (version, true) = event.bookmark()? {
                         return Ok(version.into_owned());
                     }
                 }
-                Change::Error => return Err(event.failure()),
-                Change::Unknown => return Err(Error::unexpected("an unknown event in a list")),
+                Change::Error => return Err(event.error()),
+                Change::Unknown => {
+                    return Err(Error::unexpected("unknown event type in a streaming list"));
+                }
             }
         }
-        if !any && begun.elapsed() < SHORT {
+        if !any && begun.elapsed() < SHORT_WATCH {
             Err(Error::ShortWatch)
         } else {
             Err(Error::Incomplete)
         }
     }
 
-    /// Follows the changes, over as many watches as it takes.
+    /// Watches, resuming as long as possible.
     pub(super) async fn watch(
         &mut self,
         sink: &mut impl Sink,
         mut stream: Option<Watch>,
     ) -> Result<Infallible, Error> {
         loop {
-            // Before the request: some proxies hold the answer back until there is an event.
+            // Before the request: some proxies delay the response until there is an event.
             let begun = Instant::now();
             let opened = match stream.take() {
                 Some(watch) => Ok(watch),
@@ -147,10 +149,10 @@ impl Reflector {
             };
             let mut watch = match opened {
                 Ok(watch) => watch,
-                Err(error) if error.leaves_version_good() => {
+                Err(error) if error.can_resume() => {
                     self.suspect = true;
-                    self.failed(sink, &error);
-                    self.pause(&error).await;
+                    self.report_failure(sink, &error);
+                    self.back_off(&error).await;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -159,15 +161,15 @@ impl Reflector {
                 Ok(()) => {}
                 Err(error) if matches!(error, Error::Lost(_)) || error.is_too_many_requests() => {
                     self.suspect = true;
-                    self.failed(sink, &error);
-                    self.pause(&error).await;
+                    self.report_failure(sink, &error);
+                    self.back_off(&error).await;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Opens a watch that goes on from the version that is known.
+    /// Opens a watch from the known resourceVersion.
     async fn resume(&mut self, sink: &mut impl Sink) -> Result<Watch, Error> {
         if self.history.epoch() != self.epoch {
             return Err(Error::OtherHistory);
@@ -176,8 +178,8 @@ impl Reflector {
             match self.check_history(sink).await {
                 Ok(()) => self.suspect = false,
                 Err(error @ Error::OtherHistory) => return Err(error),
-                Err(error) if error.leaves_version_good() => return Err(error),
-                // What the server has against the request it says of the watch as well.
+                Err(error) if error.can_resume() => return Err(error),
+                // The watch fails with the same error.
                 Err(_) => {}
             }
         }
@@ -185,36 +187,36 @@ impl Reflector {
         let watch = tokio::select! {
             biased;
             watch = self.open(false) => watch?,
-            // Some proxies hold the answer back until there is an event.
+            // Some proxies delay the response until there is an event.
             () = history.changed(epoch) => return Err(Error::OtherHistory),
         };
-        self.connected(sink);
+        self.report_connected(sink);
         Ok(watch)
     }
 
-    /// Follows one watch to its end; fails if it cannot be resumed at once.
+    /// Processes one watch to its end; fails if it cannot be resumed immediately.
     async fn follow(
         &mut self,
         watch: &mut Watch,
         sink: &mut impl Sink,
         begun: Instant,
     ) -> Result<(), Error> {
-        // A watch from nowhere begins with the state, whose versions are in no order.
+        // A watch without resourceVersion starts with synthetic ADDED events in no order.
         let mut in_order = !matches!(&*self.version, "" | "0");
         let mut any = false;
         let lost = loop {
-            watch.connection.allow_silence(watch.timeout + self.settings.margin);
+            watch.connection.set_read_timeout(watch.timeout + self.settings.margin);
             match watch.advance(&self.history, self.epoch).await {
                 Ok(true) => {}
                 Ok(false) => break None,
-                Err(error @ (Error::Lost(_) | Error::Silent(_))) => break Some(error),
+                Err(error @ (Error::Lost(_) | Error::ReadTimeout(_))) => break Some(error),
                 Err(error) => return Err(error),
             }
             let event = watch.event()?;
             let version = match event.change {
-                Change::Error => return Err(event.failure()),
+                Change::Error => return Err(event.error()),
                 Change::Unknown => {
-                    tracing::warn!(kind = ?self.scope.kind, "watch event of unknown type skipped");
+                    tracing::warn!(kind = ?self.scope.kind, "skipping watch event of unknown type");
                     continue;
                 }
                 _ => event.version()?,
@@ -234,15 +236,15 @@ impl Reflector {
                 _ => sink.changed(event.object),
             }
         };
-        // A server with another history has no bookmark to send before the end.
-        let as_agreed = lost.is_none()
+        // A server with another history sends no bookmark before the end.
+        let ended_at_timeout = lost.is_none()
             && begun.elapsed() + self.settings.margin >= watch.timeout
             && (any || !self.sends_bookmarks);
-        self.suspect |= !as_agreed;
+        self.suspect |= !ended_at_timeout;
         match lost {
-            _ if any || begun.elapsed() >= SHORT => {
+            _ if any || begun.elapsed() >= SHORT_WATCH => {
                 if let Some(error) = lost {
-                    tracing::debug!(kind = ?self.scope.kind, %error, "watch broke off, resuming");
+                    tracing::debug!(kind = ?self.scope.kind, %error, "watch interrupted, resuming");
                 }
                 Ok(())
             }
@@ -251,19 +253,19 @@ impl Reflector {
         }
     }
 
-    /// Opens a watch, with the full state first if `initial`.
+    /// Opens a watch, with initial events if `initial`.
     async fn open(&mut self, initial: bool) -> Result<Watch, Error> {
         let Range { start, end } = self.settings.watch_timeout;
         let seconds = self.random.range(start, end).as_secs();
-        let (ask, silence) = if initial {
+        let (parameters, read_timeout) = if initial {
             let version = if self.version_unavailable { "" } else { &*self.version };
-            (Ask::Stream { version, seconds }, self.settings.answer_silence)
+            (RequestParameters::Stream { version, seconds }, self.settings.list_read_timeout)
         } else {
-            let silence = Duration::from_secs(seconds) + self.settings.margin;
-            (Ask::Watch { version: &self.version, seconds }, silence)
+            let read_timeout = Duration::from_secs(seconds) + self.settings.margin;
+            (RequestParameters::Watch { version: &self.version, seconds }, read_timeout)
         };
-        let request = self.scope.request(&ask)?;
-        let connection = Connection::open(&self.transport, request, silence).await?;
+        let request = self.scope.request(&parameters)?;
+        let connection = Connection::open(&self.transport, request, read_timeout).await?;
         Ok(Watch {
             connection,
             lines: Lines::default(),

@@ -1,11 +1,10 @@
-//! Whether the server still has the history that is followed.
+//! Detects a server that was restored, emptied or replaced.
 //!
-//! A server that was restored from a backup, emptied or replaced counts its versions anew. It accepts
-//! a watch from a version that it has not reached yet and stays silent, so a type that resumes its
-//! watch shows objects that no longer exist. After a watch that did not end as agreed, a reflector
-//! asks for the first object of its type and compares: the version must not have gone back, and an
-//! object that has not changed since must be the one that is known. As soon as one type finds another
-//! history, all types of the cluster list anew.
+//! Such a server has lower resourceVersions. It accepts a watch from a resourceVersion in its future
+//! without an error or event, so that a resumed watch would serve objects that no longer exist. After
+//! a watch that did not end at its timeout, a reflector lists the first object of its type: the
+//! resourceVersion must not be lower, and the object must match the known one unless it is newer. If
+//! one type finds another history, all types relist.
 
 use std::sync::Arc;
 
@@ -13,11 +12,11 @@ use tokio::sync::watch;
 
 use super::connection::Connection;
 use super::items::Items;
-use super::request::Ask;
+use super::request::RequestParameters;
 use super::{Error, Reflector, Sink};
 use crate::cache::Version;
 
-/// Counts the histories of a cluster's server. Clones share one count.
+/// The number of the current server history. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct History(Arc<watch::Sender<u64>>);
 
@@ -28,12 +27,12 @@ impl Default for History {
 }
 
 impl History {
-    /// The number of the present history.
+    /// Returns the number of the current history.
     pub(crate) fn epoch(&self) -> u64 {
         *self.0.borrow()
     }
 
-    /// Another history than `seen` was found; types that find out together count as one.
+    /// Advances the history if it is still `seen`, so that concurrent detections count once.
     pub(super) fn replace(&self, seen: u64) -> u64 {
         self.0.send_if_modified(|epoch| {
             let first = *epoch == seen;
@@ -43,15 +42,15 @@ impl History {
         self.epoch()
     }
 
-    /// Resolves when the present history is not `seen`.
+    /// Waits until the history is not `seen`.
     pub(super) async fn changed(&self, seen: u64) {
-        // The sender is part of `self`, so this cannot fail.
+        // Cannot fail: the sender is in `self`.
         let _ = self.0.subscribe().wait_for(|epoch| *epoch != seen).await;
     }
 }
 
-/// Whether `now` is from before `known`; versions that are no numbers tell nothing.
-pub(super) fn went_back(known: &str, now: &str) -> bool {
+/// Returns whether `now` is lower than `known`; false if either is not a number.
+pub(super) fn is_lower(known: &str, now: &str) -> bool {
     match (Version::parse(known), Version::parse(now)) {
         (Some(known), Some(now)) => now < known,
         _ => false,
@@ -59,8 +58,7 @@ pub(super) fn went_back(known: &str, now: &str) -> bool {
 }
 
 impl Reflector {
-    /// Makes the next list replace everything, if the history is another than when it was last
-    /// listed.
+    /// Makes the next list replace everything if the history has changed since the last list.
     pub(super) fn check_epoch(&mut self) {
         let epoch = self.history.epoch();
         if self.epoch != epoch {
@@ -70,10 +68,10 @@ impl Reflector {
         }
     }
 
-    /// OperationLog what a list shows of the history: all other types list again if it went back.
-    pub(super) fn listed(&mut self, version: String) {
-        let found = !self.reset && went_back(&self.version, &version);
-        if found {
+    /// Stores the resourceVersion of a list; if it is lower than before, all other types relist.
+    pub(super) fn set_listed_version(&mut self, version: String) {
+        let replaced = !self.reset && is_lower(&self.version, &version);
+        if replaced {
             self.report_replaced(&version);
             self.epoch = self.history.replace(self.epoch);
         }
@@ -83,21 +81,22 @@ impl Reflector {
         self.version = version;
     }
 
-    /// Asks the server for the first object, and fails if its history is not the one that is known.
+    /// Lists the first object; fails if the server history has changed.
     pub(super) async fn check_history(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
-        let request = self.scope.request(&Ask::List { version: "", limit: 1, token: None })?;
-        let silence = self.settings.answer_silence;
-        let mut connection = Connection::open(&self.transport, request, silence).await?;
-        let (mut items, mut agrees) = (Items::new(), None);
+        let request =
+            self.scope.request(&RequestParameters::List { version: "", limit: 1, token: None })?;
+        let read_timeout = self.settings.list_read_timeout;
+        let mut connection = Connection::open(&self.transport, request, read_timeout).await?;
+        let (mut items, mut matches) = (Items::new(), None);
         while let Some(frame) = connection.frame().await? {
             items.feed(frame);
             while items.advance()? {
-                agrees.get_or_insert_with(|| sink.agrees(Some(items.item())));
+                matches.get_or_insert_with(|| sink.matches_first(Some(items.item())));
             }
         }
         let now = items.finish()?.resource_version;
-        let agrees = agrees.unwrap_or_else(|| sink.agrees(None));
-        if agrees && !went_back(&self.version, &now) {
+        let matches = matches.unwrap_or_else(|| sink.matches_first(None));
+        if matches && !is_lower(&self.version, &now) {
             return Ok(());
         }
         self.report_replaced(&now);
@@ -108,8 +107,7 @@ impl Reflector {
     fn report_replaced(&self, now: &str) {
         tracing::warn!(
             kind = ?self.scope.kind, known = %self.version, now,
-            "the API server has another history: it was restored, emptied or replaced; all types \
-             are listed again"
+            "API server was restored, emptied or replaced; relisting all types"
         );
     }
 }

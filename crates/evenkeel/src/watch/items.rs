@@ -1,9 +1,8 @@
-//! The objects of a list, cut from its body as it comes.
+//! A streaming parser for the items of a list.
 //!
-//! A list of half a gigabyte must not be in memory at once, so this walks the JSON text of the
-//! envelope and lends each element of `items` as soon as its last byte is there. It only counts
-//! braces and minds strings: whether an object is well-formed within is for its reader to say. The
-//! envelope's fields may come in any order.
+//! A list may be larger than memory, so the parser scans the JSON text of the envelope and returns
+//! each element of `items` when it is complete. It only tracks nesting and strings; the objects are
+//! not validated. The fields of the envelope may be in any order.
 
 mod extent;
 
@@ -13,29 +12,29 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use self::extent::Extent;
-use super::{Error, LARGEST_OBJECT, reuse};
+use super::{Error, OBJECT_SIZE_MAX, reuse};
 
-/// What a list says of itself.
+/// The metadata of a list.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ListMeta {
     pub(super) resource_version: String,
-    /// The token of the next page; empty on the last.
+    /// The token of the next page; empty on the last page.
     pub(super) r#continue: String,
 }
 
 pub(super) struct Items {
     frame: Bytes,
-    /// Where the unread part of the frame begins.
+    /// The offset of the unread part of the frame.
     next: usize,
-    /// The part of the present value that came in earlier frames, if it is wanted.
+    /// The part of the current value from earlier frames, unless it is skipped.
     carry: Vec<u8>,
     item: Item,
     at: At,
     extent: Extent,
     meta: ListMeta,
     kind: String,
-    /// Whether the envelope had `items`, if only as `null`.
+    /// Whether the envelope has `items`, including `null`.
     has_items: bool,
 }
 
@@ -45,7 +44,7 @@ enum Item {
     Carry,
 }
 
-/// Where in the envelope the text is.
+/// The parser state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Start,
@@ -92,14 +91,14 @@ impl Items {
         }
     }
 
-    /// Takes the next frame; the last one must have been used up.
+    /// Adds the next frame; the last one must have been consumed.
     pub(super) fn feed(&mut self, frame: Bytes) {
         debug_assert_eq!(self.next, self.frame.len());
         self.frame = frame;
         self.next = 0;
     }
 
-    /// The object `advance` went to.
+    /// Returns the current object.
     pub(super) fn item(&self) -> &[u8] {
         match &self.item {
             Item::None => &[],
@@ -108,7 +107,7 @@ impl Items {
         }
     }
 
-    /// Goes to the next object; false if it is not complete yet.
+    /// Advances to the next object; returns false if it is not complete.
     pub(super) fn advance(&mut self) -> Result<bool, Error> {
         if matches!(self.item, Item::Carry) {
             reuse(&mut self.carry);
@@ -117,7 +116,7 @@ impl Items {
         while let Some(&byte) = self.frame.get(self.next) {
             match self.at {
                 At::InKey | At::InValue(_) | At::InItem => {
-                    if self.walk()? {
+                    if self.scan()? {
                         return Ok(true);
                     }
                 }
@@ -125,24 +124,24 @@ impl Items {
                 at => self.step(at, byte)?,
             }
         }
-        // A frame that is used up is not kept while waiting for the next.
+        // Releases the consumed frame.
         self.feed(Bytes::new());
         Ok(false)
     }
 
-    /// What the list said of itself, at the end of its body.
+    /// Returns the metadata at the end of the body.
     pub(super) fn finish(self) -> Result<ListMeta, Error> {
         if self.at != At::End {
             return Err(Error::Incomplete);
         }
-        // Tables and failures have none.
+        // A Table or Status has none.
         if !self.has_items {
-            return Err(Error::unexpected(format!("not a list but of kind {:?}", self.kind)));
+            return Err(Error::unexpected(format!("not a list but kind {:?}", self.kind)));
         }
         Ok(self.meta)
     }
 
-    /// Takes the structure of the envelope one token further.
+    /// Parses one structural token of the envelope.
     fn step(&mut self, at: At, byte: u8) -> Result<(), Error> {
         use At::*;
         self.at = match (at, byte) {
@@ -151,7 +150,7 @@ impl Items {
             (Colon(field), b':') => Value(field),
             (Value(Field::Items), b'[') => FirstItem,
             (Value(Field::Items), b'n') => InValue(Field::Other),
-            (Value(Field::Items), _) => return Err(Error::unexpected("items are not a list")),
+            (Value(Field::Items), _) => return Err(Error::unexpected("items is not a list")),
             (Value(field), b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
                 InValue(field)
             }
@@ -160,11 +159,11 @@ impl Items {
             (FirstItem | AfterItem, b']') => AfterValue,
             (AfterValue, b',') => Key,
             (FirstKey | AfterValue, b'}') => End,
-            _ => return Err(Error::unexpected("not the JSON of a list")),
+            _ => return Err(Error::unexpected("invalid JSON of a list")),
         };
         self.has_items |= at == Value(Field::Items);
         if matches!(self.at, InKey | InValue(_) | InItem) {
-            // The first byte belongs to what is walked.
+            // The first byte is part of the value.
             self.extent = Extent::begin(byte);
         } else {
             self.next += 1;
@@ -172,8 +171,8 @@ impl Items {
         Ok(())
     }
 
-    /// Goes on within a key, a value or an object; true if an object is complete.
-    fn walk(&mut self) -> Result<bool, Error> {
+    /// Continues within a key, value or object; returns true if an object is complete.
+    fn scan(&mut self) -> Result<bool, Error> {
         let begin = self.next;
         let end = self.extent.end(&self.frame[begin..]);
         self.next = end.map_or(self.frame.len(), |length| begin + length);
@@ -184,8 +183,8 @@ impl Items {
             return Ok(true);
         }
         if wanted {
-            if self.carry.len() + (self.next - begin) > LARGEST_OBJECT {
-                return Err(Error::unexpected("an object is too large"));
+            if self.carry.len() + (self.next - begin) > OBJECT_SIZE_MAX {
+                return Err(Error::unexpected("object is too large"));
             }
             self.carry.extend_from_slice(&self.frame[begin..self.next]);
         }
@@ -211,11 +210,11 @@ impl Items {
                 match field {
                     Field::Kind => {
                         self.kind = serde_json::from_slice(&self.carry)
-                            .map_err(unreadable("kind of a list"))?;
+                            .map_err(unreadable("invalid kind of a list"))?;
                     }
                     Field::Metadata => {
                         self.meta = serde_json::from_slice::<Option<_>>(&self.carry)
-                            .map_err(unreadable("metadata of a list"))?
+                            .map_err(unreadable("invalid metadata of a list"))?
                             .unwrap_or_default();
                     }
                     Field::Items | Field::Other => {}

@@ -1,20 +1,20 @@
-//! The lines of a watch stream, cut from frames as they come.
+//! Splits a watch stream into lines.
 //!
-//! A line that lies within one frame is lent from it; only one that crosses frames is copied.
+//! A line within one frame is borrowed from it; only a line that spans frames is copied.
 
 use std::io::BufRead;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Error, LARGEST_OBJECT, reuse};
+use super::{Error, OBJECT_SIZE_MAX, reuse};
 
 #[derive(Default)]
 pub(super) struct Lines {
     frame: Bytes,
-    /// Where the unread part of the frame begins.
+    /// The offset of the unread part of the frame.
     next: usize,
-    /// The beginning of a line whose end is in a later frame.
+    /// The start of a line that ends in a later frame.
     carry: Vec<u8>,
     line: Line,
 }
@@ -28,14 +28,14 @@ enum Line {
 }
 
 impl Lines {
-    /// Takes the next frame; the last one must have been used up.
+    /// Adds the next frame; the last one must have been consumed.
     pub(super) fn feed(&mut self, frame: Bytes) {
         debug_assert_eq!(self.next, self.frame.len());
         self.frame = frame;
         self.next = 0;
     }
 
-    /// Goes to the next line; false if it is not complete yet.
+    /// Advances to the next line; returns false if it is not complete.
     pub(super) fn advance(&mut self) -> Result<bool, Error> {
         if matches!(self.line, Line::Carry) {
             reuse(&mut self.carry);
@@ -43,7 +43,7 @@ impl Lines {
         self.line = Line::None;
         let begin = self.next;
         let mut rest = &self.frame[begin..];
-        // As `memchr`, which the standard library has but does not show.
+        // Uses the standard library's `memchr`, which is not public.
         let length = rest.skip_until(b'\n').map_err(|e| Error::unexpected(e.to_string()))?;
         self.next += length;
         let found = &self.frame[begin..self.next];
@@ -52,20 +52,20 @@ impl Lines {
             self.line = Line::Frame(begin..self.next);
             return Ok(true);
         }
-        if self.carry.len() + found.len() > LARGEST_OBJECT {
-            return Err(Error::unexpected("an event is too large"));
+        if self.carry.len() + found.len() > OBJECT_SIZE_MAX {
+            return Err(Error::unexpected("watch event is too large"));
         }
         self.carry.extend_from_slice(found);
         if complete {
             self.line = Line::Carry;
         } else {
-            // A frame that is used up is not kept while waiting for the next.
+            // Releases the consumed frame.
             self.feed(Bytes::new());
         }
         Ok(complete)
     }
 
-    /// At the end of the stream: goes to a last line without a line end; false if there is none.
+    /// Advances to an unterminated last line at the end of the stream; returns false if there is none.
     pub(super) fn finish(&mut self) -> bool {
         if matches!(self.line, Line::Carry) {
             reuse(&mut self.carry);
@@ -75,7 +75,7 @@ impl Lines {
         rest
     }
 
-    /// The line `advance` went to.
+    /// Returns the current line.
     pub(super) fn line(&self) -> &[u8] {
         match &self.line {
             Line::None => &[],

@@ -1,36 +1,36 @@
-//! The full state as a list, in pages or in one piece.
+//! Lists, with or without pages.
 //!
-//! Which version is asked for, and whether in pages, decides whether the server answers out of
-//! its cache or has to read its database. The rules are client-go's.
+//! The requested resourceVersion and page size determine whether the server serves the list from its
+//! watch cache or from etcd. The rules are those of client-go's reflector and pager.
 
 use super::connection::Connection;
 use super::items::{Items, ListMeta};
-use super::request::Ask;
+use super::request::RequestParameters;
 use super::{Error, Reflector, Sink};
 
-/// Objects per page where no other number was asked for.
-const PAGE: u32 = 500;
+/// The default page size.
+const PAGE_SIZE: u32 = 500;
 
-/// How a list went.
+/// The result of a list.
 struct Listed {
     version: String,
     paged: bool,
 }
 
 impl Reflector {
-    /// Lists, and commits.
+    /// Lists and commits.
     pub(super) async fn list(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
         let mut version = match &*self.version {
             _ if self.version_unavailable => "",
-            // Any state is better than none, and the server has one at hand.
+            // Any state of the watch cache is sufficient.
             "" => "0",
             seen => seen,
         }
         .to_owned();
         let limit = match self.settings.page_size {
             Some(size) => size,
-            None if self.pages_anyway || version.is_empty() || version == "0" => PAGE,
-            // The server's cache answers for "not older than" only if asked for all at once.
+            None if self.pages_anyway || version.is_empty() || version == "0" => PAGE_SIZE,
+            // The watch cache serves "not older than" only without a limit.
             None => 0,
         };
         let mut listed = self.pages(sink, &version, limit).await;
@@ -46,11 +46,11 @@ impl Reflector {
             self.pages_anyway = true;
         }
         sink.commit(&listed.version);
-        self.listed(listed.version);
+        self.set_listed_version(listed.version);
         Ok(())
     }
 
-    /// Lists page by page, within a state that is left open if all goes well.
+    /// Lists all pages; on success the full state is left open.
     async fn pages(
         &mut self,
         sink: &mut impl Sink,
@@ -60,13 +60,13 @@ impl Reflector {
         let mut limit = limit;
         let mut listed = None;
         let mut token: Option<String> = None;
-        let mut second_try = false;
+        let mut retried = false;
         loop {
-            let ask = Ask::List { version, limit, token: token.as_deref() };
-            let error = match self.page(sink, &ask).await {
+            let parameters = RequestParameters::List { version, limit, token: token.as_deref() };
+            let error = match self.page(sink, &parameters).await {
                 Ok(page) => {
                     let paged = !page.r#continue.is_empty();
-                    // All pages are of the version the first one has.
+                    // All pages have the resourceVersion of the first.
                     let listed = listed
                         .get_or_insert(Listed { version: page.resource_version, paged: false });
                     listed.paged |= paged;
@@ -78,23 +78,28 @@ impl Reflector {
                 }
                 Err(error) => error,
             };
-            // The pages took longer than the server keeps their version.
-            let again = error.is_expired() && token.is_some() && !second_try;
+            // The continue token has expired.
+            let again = error.is_expired() && token.is_some() && !retried;
             if !again {
                 return Err(error);
             }
-            second_try = true;
+            retried = true;
             listed = None;
             token = None;
             limit = 0;
         }
     }
 
-    /// Gets one page. The first begins the state; if any fails, the state is abandoned.
-    async fn page(&mut self, sink: &mut impl Sink, ask: &Ask<'_>) -> Result<ListMeta, Error> {
-        let first = matches!(ask, Ask::List { token: None, .. });
-        let request = self.scope.request(ask)?;
-        let opened = Connection::open(&self.transport, request, self.settings.answer_silence).await;
+    /// Reads one page. The first page starts the full state; an error discards it.
+    async fn page(
+        &mut self,
+        sink: &mut impl Sink,
+        parameters: &RequestParameters<'_>,
+    ) -> Result<ListMeta, Error> {
+        let first = matches!(parameters, RequestParameters::List { token: None, .. });
+        let request = self.scope.request(parameters)?;
+        let opened =
+            Connection::open(&self.transport, request, self.settings.list_read_timeout).await;
         let page = match opened {
             Ok(connection) => {
                 if first {
@@ -102,7 +107,7 @@ impl Reflector {
                 }
                 read(connection, sink).await
             }
-            // Nothing has begun that could be abandoned.
+            // The full state has not started.
             Err(error) if first => return Err(error),
             Err(error) => Err(error),
         };
@@ -116,7 +121,7 @@ async fn read(mut connection: Connection, sink: &mut impl Sink) -> Result<ListMe
         items.feed(frame);
         while items.advance()? {
             sink.listed(items.item());
-            // A frame may hold a great many objects.
+            // A frame may contain many objects.
             tokio::task::consume_budget().await;
         }
     }

@@ -1,4 +1,4 @@
-//! The list of behaviours names tests that exist.
+//! Checks that the tests named in ACCEPTANCE.md exist.
 
 use std::fs;
 use std::path::Path;

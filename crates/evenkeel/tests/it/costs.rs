@@ -1,4 +1,4 @@
-//! What reads and writes decode and encode, counted.
+//! Counts how often reads and writes decode and encode.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -84,7 +84,7 @@ fn deployment(name: &str) -> Deployment {
     .unwrap()
 }
 
-/// How often the spec was encoded and decoded during `work`.
+/// Returns how often the spec was encoded and decoded during `work`.
 async fn counted<T>(work: impl Future<Output = T>) -> (T, usize, usize) {
     let count = || (ENCODED.load(Ordering::Relaxed), DECODED.load(Ordering::Relaxed));
     let before = count();
@@ -93,7 +93,7 @@ async fn counted<T>(work: impl Future<Output = T>) -> (T, usize, usize) {
     (result, after.0 - before.0, after.1 - before.1)
 }
 
-// One test, since the counters are shared.
+// One test, because the counters are global.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_needed_is_neither_decoded_nor_encoded() {
     a_status_that_changes_nothing_leaves_the_rest_alone().await;
@@ -105,11 +105,11 @@ async fn a_status_that_changes_nothing_leaves_the_rest_alone() {
     let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(64);
+    let (sender, mut received) = tokio::sync::mpsc::channel(64);
     let reconciler = evenkeel::reconciler_fn(move |web: Arc<Counted>, cx: Context<Counted>| {
         let sender = sender.clone();
         async move {
-            // What triggers it is the label, which the status repeats.
+            // The change of the label triggers the reconcile; the status has the same value.
             let step = web.labels().get("step").map_or(1, |_| 2);
             let status = cx.status(&web).set_in(move |web| {
                 web.status.get_or_insert_with(|| json!({}))["replicas"] = json!(step);
@@ -121,19 +121,19 @@ async fn a_status_that_changes_nothing_leaves_the_rest_alone() {
     });
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    let (written, encoded, _) = next(&mut told).await;
+    let (written, encoded, _) = next(&mut received).await;
     assert!(written && encoded > 0, "the type has to be tried once");
-    // The event of the write itself: the state it tells of has been decoded for the answer.
-    assert_eq!(next(&mut told).await, (false, 0, 0));
-    quiet(&mut told).await;
+    // The event of the write itself: its state was already decoded for the response.
+    assert_eq!(next(&mut received).await, (false, 0, 0));
+    quiet(&mut received).await;
 
     let label = json!({"metadata": {"labels": {"step": "2"}}});
     let label = evenkeel::client::Patch::Merge(label);
     deployments.patch("web", &Default::default(), &label).await.unwrap();
-    // The type is known by now: only the answer is decoded.
-    assert_eq!(next(&mut told).await, (true, 0, 1));
-    assert_eq!(next(&mut told).await, (false, 0, 0));
-    quiet(&mut told).await;
+    // The status fields of the type are known: only the response is decoded.
+    assert_eq!(next(&mut received).await, (true, 0, 1));
+    assert_eq!(next(&mut received).await, (false, 0, 0));
+    quiet(&mut received).await;
     stop(&manager, running).await;
 }
 
@@ -143,7 +143,7 @@ async fn a_lazy_list_decodes_one_object_at_a_time() {
     for name in ["a", "b", "c", "d"] {
         deployments.create(&Default::default(), &deployment(name)).await.unwrap();
     }
-    // There is room for one and a half of them.
+    // The budget fits one and a half objects.
     let one = 1_500 * 7;
     let options = CacheOptions { budget: one, ..CacheOptions::default() };
     let manager = Manager::builder("it").cache(options).build(world.admin());
@@ -162,9 +162,9 @@ async fn a_lazy_list_decodes_one_object_at_a_time() {
     drop(objects);
     let names: Vec<_> = list.into_iter().map(|object| object.unwrap().name_any()).collect();
     assert_eq!(names, ["a", "b", "c", "d"]);
-    assert_eq!(manager.cache().stats().hot_bytes, 0, "none is kept for having been listed");
+    assert_eq!(manager.cache().stats().decoded_bytes, 0, "none is kept for having been listed");
 
-    // Nor is one that is read all the time driven out by a list of everything.
+    // A frequently read object is not evicted by a list of all objects.
     let hot = client.get::<Counted>(&key("c")).await.unwrap().unwrap();
     let (all, _, decoded) = counted(async { client.list::<Counted>().await }).await;
     let all = all.unwrap();

@@ -1,4 +1,4 @@
-//! Writes whose outcome the cache cannot show: lost, cut short, refused, or of another kind.
+//! Writes with unknown outcome: lost responses, cancelled writes, rejected writes, other kinds.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use http::Method;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::harness::{Fate, Running, World, key, map, start, stop, until};
+use crate::harness::{Fault, Running, World, key, map, start, stop, until};
 
-/// A manager whose cache has what there is now and hears of nothing from then on.
+/// Returns a manager whose cache keeps the initial state.
 async fn frozen<K: evenkeel::Object>(world: &World, options: TypeOptions) -> (Manager, Running) {
     world.freeze();
     let manager = world.manager();
@@ -41,7 +41,7 @@ async fn a_write_cut_short_makes_the_next_read_a_live_one() {
     let client = manager.client();
     world.rule(|request| match *request.method() {
         Method::GET => World::frozen(request),
-        _ => Fate::Mute,
+        _ => Fault::HangAfterRequest,
     });
     let second = Duration::from_secs(1);
     assert!(timeout(second, client.create(&map("a")).into_future()).await.is_err());
@@ -62,11 +62,11 @@ async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
     let world = World::new().await;
     world.create_map("a").await;
     world.rule(|request| match *request.method() {
-        Method::PATCH => Fate::Mute,
+        Method::PATCH => Fault::HangAfterRequest,
         _ => World::frozen(request),
     });
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(64);
+    let (sender, mut received) = tokio::sync::mpsc::channel(64);
     let reconciler = evenkeel::reconciler_fn(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let sender = sender.clone();
         async move {
@@ -81,11 +81,11 @@ async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
     let limit = Duration::from_secs(1);
     let controller = manager.controller(reconciler).reconcile_timeout(limit).register().unwrap();
     let running = start(&manager);
-    assert_eq!(crate::harness::next(&mut told).await, None);
-    assert!(crate::harness::next(&mut told).await.is_some(), "the retry sees what was done");
+    assert_eq!(crate::harness::next(&mut received).await, None);
+    assert!(crate::harness::next(&mut received).await.is_some(), "the retry sees what was done");
     until(|| controller.reconcile_counts().success == 1).await;
     let records = controller.journal().records();
-    assert!(records[0].to_string().contains("cut short"), "{}", records[0]);
+    assert!(records[0].to_string().contains("cancelled before the response"), "{}", records[0]);
     assert_eq!(
         (controller.reconcile_counts().timeouts, controller.reconcile_counts().error),
         (1, 1)
@@ -96,7 +96,7 @@ async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_never_comes_is_an_error_in_the_end() {
     let world = World::new().await;
-    world.rule(|_| Fate::Hang);
+    world.rule(|_| Fault::Hang);
     let error = world.manager().client().create(&map("a")).await.unwrap_err();
     assert_eq!(error.to_string(), "create ConfigMap default/a: no response from the API server");
 }
@@ -107,7 +107,7 @@ async fn an_object_with_a_generated_name_is_found_again_after_its_answer_was_los
     let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
     let client = manager.client();
     world.rule(|request| match *request.method() {
-        Method::POST => Fate::Lose,
+        Method::POST => Fault::LoseResponse,
         _ => World::frozen(request),
     });
     let mut object = map("");
@@ -117,7 +117,7 @@ async fn an_object_with_a_generated_name_is_found_again_after_its_answer_was_los
     let found = client.list::<ConfigMap>().in_namespace("default").await.unwrap();
     assert_eq!(found.len(), 1);
     assert!(found[0].name_any().starts_with("made-"));
-    // One without any name leaves nothing behind that later reads could stumble over.
+    // A create without a name leaves no unknown outcome for later reads.
     client.create(&map("")).await.unwrap_err();
     client.list::<ConfigMap>().await.unwrap();
     world.rule(World::frozen);
@@ -151,7 +151,7 @@ async fn a_subresource_of_another_kind_is_not_cached_and_what_it_changed_is_read
     assert_eq!(read.spec.as_ref().unwrap().replicas, Some(3));
     assert_eq!(client.list::<Deployment>().await.unwrap().len(), 1);
     assert!(gets(&world).is_empty(), "no read has to ask again");
-    // The answer to the same apply is a scale each time, never the deployment.
+    // The response of the repeated apply is a Scale, not the Deployment.
     let applied: Scale = serde_json::from_value(json!({"apiVersion": "autoscaling/v1",
         "kind": "Scale", "metadata": {"name": "web"}, "spec": {"replicas": 4}}))
     .unwrap();
@@ -170,9 +170,9 @@ async fn deleting_many_is_read_back_with_one_question() {
     }
     let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
     let client = manager.client();
-    // An object in doubt must not hide the others from what follows.
+    // An object with unknown outcome must not hide the others.
     world.rule(|request| match *request.method() {
-        Method::POST => Fate::Lose,
+        Method::POST => Fault::LoseResponse,
         _ => World::frozen(request),
     });
     client.create(&map("late")).await.unwrap_err();

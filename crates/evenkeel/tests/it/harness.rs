@@ -1,4 +1,4 @@
-//! A server, a client with faults on the way, and a reconciler that tells what it is asked.
+//! The test environment: a server, a client with fault injection, and recording reconcilers.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,28 +25,28 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// Longer than anything takes in virtual time, resyncs aside.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+/// The timeout of waits, in virtual time.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What becomes of a request.
-pub(crate) enum Fate {
-    Pass,
-    /// The server is not asked; this is the answer.
-    Answer(u16, &'static str),
-    /// The server is asked, and its answer is lost.
-    Lose,
-    /// The server is asked, and nobody answers.
-    Mute,
-    /// The server is never asked and nobody answers.
+/// The fault to inject into a request.
+pub(crate) enum Fault {
+    None,
+    /// Responds with this without sending the request.
+    Respond(u16, &'static str),
+    /// Sends the request and loses the response.
+    LoseResponse,
+    /// Sends the request and never responds.
+    HangAfterRequest,
+    /// Never sends the request and never responds.
     Hang,
 }
 
-type Rule = Box<dyn Fn(&Request<Body>) -> Fate + Send + Sync>;
+type Rule = Box<dyn Fn(&Request<Body>) -> Fault + Send + Sync>;
 
-/// A server that a test can make behave badly.
+/// A server with fault injection.
 #[derive(Clone)]
 pub(crate) struct World {
-    /// The server behind the client's address at present.
+    /// The current server behind the client.
     server: Arc<Mutex<Arc<ApiServer>>>,
     rule: Arc<Mutex<Rule>>,
     seen: Arc<Mutex<Vec<String>>>,
@@ -55,7 +55,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new() -> Self {
         let server = ApiServer::builder().seed(1).build().await.unwrap();
-        let rule: Rule = Box::new(|_| Fate::Pass);
+        let rule: Rule = Box::new(|_| Fault::None);
         let rule = Arc::new(Mutex::new(rule));
         let server = Arc::new(Mutex::new(Arc::new(server)));
         Self { server, rule, seen: Arc::default() }
@@ -65,43 +65,43 @@ impl World {
         self.server.lock().clone()
     }
 
-    /// Puts an empty server in the place of the one that runs, which ends its watches.
+    /// Replaces the running server by an empty one, which ends its watches.
     pub(crate) async fn replace_server(&self) {
         let fresh = Arc::new(ApiServer::builder().seed(2).build().await.unwrap());
         let former = std::mem::replace(&mut *self.server.lock(), fresh);
         former.stop();
     }
 
-    /// Decides on every request from now on.
-    pub(crate) fn rule(&self, rule: impl Fn(&Request<Body>) -> Fate + Send + Sync + 'static) {
+    /// Sets the fault of each further request.
+    pub(crate) fn rule(&self, rule: impl Fn(&Request<Body>) -> Fault + Send + Sync + 'static) {
         *self.rule.lock() = Box::new(rule);
     }
 
-    /// Lists are answered, watches never tell anything: caches stay as they begin.
+    /// Serves lists but no watch events, so that caches keep their initial state.
     pub(crate) fn freeze(&self) {
         self.rule(Self::frozen);
     }
 
-    /// What becomes of requests while the world is frozen.
-    pub(crate) fn frozen(request: &Request<Body>) -> Fate {
+    /// The rule of a frozen environment.
+    pub(crate) fn frozen(request: &Request<Body>) -> Fault {
         match request.uri().query() {
-            Some(query) if query.contains("sendInitialEvents") => Fate::Answer(422, "{}"),
-            Some(query) if query.contains("watch") => Fate::Hang,
-            _ => Fate::Pass,
+            Some(query) if query.contains("sendInitialEvents") => Fault::Respond(422, "{}"),
+            Some(query) if query.contains("watch") => Fault::Hang,
+            _ => Fault::None,
         }
     }
 
-    /// The requests of the client under test since last asked, as `METHOD path?query`.
+    /// Returns the requests of the client under test since the last call, as `METHOD path?query`.
     pub(crate) fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.seen.lock())
     }
 
-    /// The client under test: the rule applies to it.
+    /// Returns the client under test, to which the rule applies.
     pub(crate) fn client(&self) -> Client {
-        Client::new(Road { world: self.clone() }, "default")
+        Client::new(FaultyService { world: self.clone() }, "default")
     }
 
-    /// A client that nothing stands in the way of.
+    /// Returns a client without faults.
     pub(crate) fn admin(&self) -> Client {
         Client::new(self.server().service(), "default")
     }
@@ -116,11 +116,11 @@ impl World {
     }
 }
 
-/// A manager that runs.
+/// A running manager.
 pub(crate) struct Running(JoinSet<Result<(), RunError>>);
 
 impl Running {
-    /// How it ended.
+    /// Waits for its result.
     pub(crate) async fn ended(mut self) -> Result<(), RunError> {
         self.0.join_next().await.unwrap().unwrap()
     }
@@ -133,7 +133,7 @@ pub(crate) fn start(manager: &Manager) -> Running {
     Running(running)
 }
 
-/// Ends a manager in order.
+/// Stops a manager gracefully.
 pub(crate) async fn stop(manager: &Manager, running: Running) {
     manager.stop();
     running.ended().await.unwrap();
@@ -152,29 +152,32 @@ pub(crate) fn key(name: &str) -> Key {
     Key::namespaced("default", name)
 }
 
-/// The next item, which must come.
+/// Waits for the next item.
 pub(crate) async fn next<T>(receiver: &mut mpsc::Receiver<T>) -> T {
-    timeout(PATIENCE, receiver.recv()).await.expect("nothing came").expect("nobody is left")
+    timeout(TIMEOUT, receiver.recv())
+        .await
+        .expect("no item within the timeout")
+        .expect("all senders dropped")
 }
 
-/// Nothing comes for a while.
+/// Checks that no item arrives for a minute.
 pub(crate) async fn quiet<T: std::fmt::Debug>(receiver: &mut mpsc::Receiver<T>) {
     if let Ok(Some(item)) = timeout(Duration::from_secs(60), receiver.recv()).await {
-        panic!("{item:?} came");
+        panic!("unexpected {item:?}");
     }
 }
 
-/// Waits until `holds`, looking again whenever time has passed.
+/// Waits until `holds` returns true.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     let check = async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(PATIENCE, check).await.expect("it never came true");
+    timeout(TIMEOUT, check).await.expect("condition not met within the timeout");
 }
 
-/// A reconciler made of a function.
+/// A reconciler from a function.
 pub(crate) struct Each<K, F>(F, std::marker::PhantomData<fn() -> K>);
 
 pub(crate) fn each<K, F, Fut>(f: F) -> Each<K, F>
@@ -199,8 +202,9 @@ where
     }
 }
 
-/// A reconciler that tells which keys it is asked for, and does nothing.
-pub(crate) fn telling<K: evenkeel::Object>() -> (impl Reconciler<Object = K>, mpsc::Receiver<Key>) {
+/// Returns a reconciler that sends the keys it receives and does nothing.
+pub(crate) fn recording<K: evenkeel::Object>() -> (impl Reconciler<Object = K>, mpsc::Receiver<Key>)
+{
     let (sender, receiver) = mpsc::channel(4096);
     let reconciler = each::<K, _, _>(move |key, _, _| {
         let _ = sender.try_send(key);
@@ -209,19 +213,19 @@ pub(crate) fn telling<K: evenkeel::Object>() -> (impl Reconciler<Object = K>, mp
     (reconciler, receiver)
 }
 
-/// The way to the server, with the world's rule on it.
+/// The service of the client under test, with fault injection.
 #[derive(Clone)]
-struct Road {
+struct FaultyService {
     world: World,
 }
 
-type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
+type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-impl Service<Request<Body>> for Road {
-    type Response = Response<AnswerBody>;
+impl Service<Request<Body>> for FaultyService {
+    type Response = Response<ResponseBody>;
     type Error = std::io::Error;
     type Future =
-        Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, std::io::Error>> + Send>>;
+        Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, std::io::Error>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), std::io::Error>> {
         Poll::Ready(Ok(()))
@@ -229,28 +233,28 @@ impl Service<Request<Body>> for Road {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         self.world.seen.lock().push(format!("{} {}", request.method(), request.uri()));
-        let fate = (self.world.rule.lock())(&request);
+        let fault = (self.world.rule.lock())(&request);
         let mut server = self.world.server().service();
         Box::pin(async move {
             let lost = || std::io::Error::new(std::io::ErrorKind::ConnectionReset, "lost");
-            match fate {
-                Fate::Pass => {}
-                Fate::Answer(code, body) => {
+            match fault {
+                Fault::None => {}
+                Fault::Respond(code, body) => {
                     let body = Full::new(Bytes::from_static(body.as_bytes())).boxed_unsync();
                     return Ok(Response::builder().status(code).body(body).unwrap());
                 }
-                Fate::Lose => {
+                Fault::LoseResponse => {
                     let _ = server.call(request).await;
                     return Err(lost());
                 }
-                Fate::Mute => {
+                Fault::HangAfterRequest => {
                     let _ = server.call(request).await;
                     return std::future::pending().await;
                 }
-                Fate::Hang => return std::future::pending().await,
+                Fault::Hang => return std::future::pending().await,
             }
-            let Ok(answer) = server.call(request).await;
-            Ok(answer.map(BodyExt::boxed_unsync))
+            let Ok(response) = server.call(request).await;
+            Ok(response.map(BodyExt::boxed_unsync))
         })
     }
 }

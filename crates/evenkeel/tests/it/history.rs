@@ -1,4 +1,4 @@
-//! A server that was emptied or replaced: nothing of its former history stays in the cache.
+//! Servers that were emptied or replaced: the cache drops the former state.
 
 use evenkeel::cache::{Query, TypeOptions};
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
@@ -7,9 +7,9 @@ use evenkeel::kube::api::{Patch, PatchParams};
 use evenkeel::prelude::*;
 use serde_json::json;
 
-use crate::harness::{Fate, World, key, map, start, stop, telling, until};
+use crate::harness::{Fault, World, key, map, recording, start, stop, until};
 
-/// Makes a history of some length.
+/// Creates a history of some length.
 async fn write_much(world: &World) {
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
     world.create_map("busy").await;
@@ -38,7 +38,7 @@ async fn a_server_replaced_by_an_empty_one_leaves_no_phantoms() {
     write_much(&world).await;
     create_account(&world, "old").await;
     let manager = world.manager();
-    let (reconciler, _told) = telling::<ConfigMap>();
+    let (reconciler, _received) = recording::<ConfigMap>();
     manager.controller(reconciler).reads::<ServiceAccount>().register().unwrap();
     let running = start(&manager);
     manager
@@ -60,7 +60,7 @@ async fn a_server_replaced_by_an_empty_one_leaves_no_phantoms() {
     })
     .await;
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    // What is written on the new server is read back, low versions and all.
+    // Writes to the new server are read back, although its versions are lower.
     let client = manager.client();
     let mut changed = map("fresh");
     changed.data = Some([("a".to_owned(), "b".to_owned())].into());
@@ -75,12 +75,12 @@ async fn when_one_type_notices_all_types_are_listed_again_once() {
     let world = World::new().await;
     write_much(&world).await;
     create_account(&world, "old").await;
-    // The watch of ServiceAccounts stays open and silent, as one from a future version does.
+    // The watch of ServiceAccounts stays open without events, as one from a future version does.
     world.rule(|request| {
         let watch = request.uri().query().is_some_and(|query| query.contains("watch"));
         match watch && request.uri().path().ends_with("/serviceaccounts") {
             true => World::frozen(request),
-            false => Fate::Pass,
+            false => Fault::None,
         }
     });
     let manager = world.manager();
@@ -103,11 +103,11 @@ async fn when_one_type_notices_all_types_are_listed_again_once() {
     for kind in ["serviceaccounts", "secrets", "configmaps"] {
         let full = requests.iter().filter(|line| {
             let list = !line.contains("watch=true") || line.contains("sendInitialEvents");
-            // One from a version that the new server does not have is refused.
+            // A watch from a version that the new server does not have is rejected.
             let whole = !line.contains("resourceVersion=") && !line.ends_with("limit=1");
             line.contains(kind) && list && whole
         });
-        // Of ServiceAccounts a streaming list is asked for first, and refused here.
+        // The streaming list of ServiceAccounts is rejected first.
         let most = if kind == "serviceaccounts" { 2 } else { 1 };
         assert!((1..=most).contains(&full.count()), "{kind}: {requests:#?}");
     }

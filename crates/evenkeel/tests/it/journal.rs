@@ -1,4 +1,4 @@
-//! Why something reconciled, and what it did.
+//! The journal, alarms and events.
 
 use evenkeel::journal::WriteResult;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
@@ -14,7 +14,7 @@ async fn a_record_tells_cause_reads_writes_and_outcome() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     let reconciler = each::<ConfigMap, _, _>(move |key, _, client| {
         let sender = sender.clone();
         async move {
@@ -28,21 +28,21 @@ async fn a_record_tells_cause_reads_writes_and_outcome() {
     let controller = manager.controller(reconciler).named("seer").register().unwrap();
     let mut follower = controller.journal().follow();
     let running = start(&manager);
-    next(&mut told).await;
+    next(&mut received).await;
     let record = follower.recv().await.unwrap();
     assert_eq!(record.key, key("a"));
     assert_eq!(record.reads.len(), 2, "its own object, and the other: {:?}", record.reads);
     let [write] = &record.writes[..] else { panic!("{:?}", record.writes) };
     let WriteResult::Changed { fields, .. } = &write.result else { panic!("{write:?}") };
     assert_eq!(fields.iter().map(|field| field.path.as_str()).collect::<Vec<_>>(), ["data"]);
-    // The second run is set off by the first one's write, and changes nothing.
-    next(&mut told).await;
+    // The write of the first run triggers the second, which changes nothing.
+    next(&mut received).await;
     let record = follower.recv().await.unwrap();
     assert_eq!(record.writes[0].result, WriteResult::Unchanged);
     let text = record.to_string();
     assert!(text.starts_with("ConfigMap default/a ("), "{text}");
     assert!(text.ends_with("): updated (content); 1 unchanged; done"), "{text}");
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     stop(&manager, running).await;
 }
 
@@ -50,16 +50,16 @@ async fn a_record_tells_cause_reads_writes_and_outcome() {
 async fn a_journal_is_bounded() {
     let world = World::new().await;
     let manager = world.manager();
-    let (reconciler, mut told) = crate::harness::telling::<ConfigMap>();
+    let (reconciler, mut received) = crate::harness::recording::<ConfigMap>();
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     for n in 0..1000 {
         controller.enqueue(key(&n.to_string()), "test");
     }
     for _ in 0..1000 {
-        next(&mut told).await;
+        next(&mut received).await;
     }
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     assert_eq!(controller.journal().records().len(), 256);
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
     assert!(maps.list(&Default::default()).await.unwrap().items.is_empty());
@@ -69,11 +69,11 @@ async fn a_journal_is_bounded() {
 #[tokio::test(start_paused = true)]
 async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
     use evenkeel::k8s_openapi::api::events::v1::Event;
-    struct Herald;
-    impl Reconciler for Herald {
+    struct Recorder;
+    impl Reconciler for Recorder {
         type Object = ConfigMap;
         async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
-            cx.event("Seen", "the map was looked at");
+            cx.event("Seen", "the ConfigMap was reconciled");
             for n in 0..100 {
                 cx.warning_event("Noise", &format!("message {n}"));
             }
@@ -83,7 +83,7 @@ async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let controller = manager.controller(Herald).named("herald").register().unwrap();
+    let controller = manager.controller(Recorder).named("recorder").register().unwrap();
     let mut follower = controller.journal().follow();
     let running = start(&manager);
     follower.recv().await.unwrap();
@@ -91,7 +91,7 @@ async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
         controller.enqueue(key("a"), "again");
         follower.recv().await.unwrap();
     }
-    // What was announced is written before the manager has ended.
+    // Recorded events are written before the manager has stopped.
     stop(&manager, running).await;
     let events = Api::<Event>::namespaced(world.admin(), "default");
     let events = events.list(&Default::default()).await.unwrap().items;
@@ -99,9 +99,9 @@ async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
         events.iter().filter(|event| event.reason.as_deref() == Some("Seen")).collect();
     let [seen] = &seen[..] else { panic!("{} events", seen.len()) };
     assert!(seen.series.as_ref().is_some_and(|series| series.count >= 2), "{seen:?}");
-    assert_eq!(seen.reporting_controller.as_deref(), Some("herald"));
+    assert_eq!(seen.reporting_controller.as_deref(), Some("recorder"));
     assert_eq!(seen.regarding.as_ref().unwrap().name.as_deref(), Some("a"));
-    assert_eq!(events.len(), 25, "no object floods the cluster");
+    assert_eq!(events.len(), 25, "events per object are limited");
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
     let world = World::new().await;
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     let reconciler = each::<ConfigMap, _, _>(move |_, _, client| {
         let sender = sender.clone();
         async move {
@@ -157,9 +157,9 @@ async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
     let running = start(&manager);
     controller.enqueue(key("fought"), "begin");
     for _ in 0..6 {
-        next(&mut told).await;
-        // Its own write brings it up once more, and then there is nothing to do.
-        quiet_after(&mut told).await;
+        next(&mut received).await;
+        // Its own write triggers one more reconcile, which changes nothing.
+        quiet_after(&mut received).await;
         let theirs = Patch::Merge(json!({"data": {"mode": "theirs", "note": "mine"}}));
         let parameters = evenkeel::kube::api::PatchParams {
             field_manager: Some("rival".to_owned()),
@@ -167,8 +167,8 @@ async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
         };
         maps.patch("fought", &parameters, &theirs).await.unwrap();
     }
-    next(&mut told).await;
-    quiet_after(&mut told).await;
+    next(&mut received).await;
+    quiet_after(&mut received).await;
     let alarms = controller.journal().alarms();
     let [alarm] = &alarms[..] else { panic!("{alarms:?}") };
     let text = alarm.to_string();
@@ -177,9 +177,9 @@ async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
     stop(&manager, running).await;
 }
 
-/// Takes what comes until nothing does.
-async fn quiet_after(told: &mut tokio::sync::mpsc::Receiver<()>) {
-    while tokio::time::timeout(Duration::from_secs(20), told.recv()).await.is_ok() {}
+/// Receives until no more items arrive.
+async fn quiet_after(received: &mut tokio::sync::mpsc::Receiver<()>) {
+    while tokio::time::timeout(Duration::from_secs(20), received.recv()).await.is_ok() {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +241,7 @@ async fn what_another_client_changed_meanwhile_is_not_credited_to_a_write() {
     let mut seeded = crate::harness::map("a");
     seeded.data = Some([("seed".to_owned(), "1".to_owned())].into());
     maps.create(&Default::default(), &seeded).await.unwrap();
-    // The cache stays behind, as it does for a moment on every cluster.
+    // The cache stays stale, as it is for a moment on every cluster.
     world.freeze();
     let manager = world.manager();
     let reconciler = each::<ConfigMap, _, _>(move |_, _, client| {
@@ -332,7 +332,7 @@ async fn a_reconcile_is_logged_with_fields_and_a_constant_message() {
         .with_max_level(tracing::Level::WARN)
         .with_writer(|| Log)
         .finish();
-    // Of one thread alone, it could miss spans that tests in other threads enter first.
+    // Global: a subscriber of one thread could miss spans that other threads enter first.
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let world = World::new().await;
     world.create_map("a").await;
@@ -359,7 +359,7 @@ async fn a_reconcile_is_logged_with_fields_and_a_constant_message() {
 }
 
 thread_local! {
-    /// What the test of this thread has logged.
+    /// The log of the test of this thread.
     static LOG: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 

@@ -1,4 +1,4 @@
-//! Starting, adding, stopping.
+//! Starting managers, adding controllers, stopping.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +11,9 @@ use evenkeel::manager::{NotSynced, RegisterError, RunError, Runnable, Stop};
 use evenkeel::prelude::*;
 use tokio::sync::mpsc;
 
-use crate::harness::{Fate, PATIENCE, World, each, key, next, quiet, start, stop, telling, until};
+use crate::harness::{
+    Fault, TIMEOUT, World, each, key, next, quiet, recording, start, stop, until,
+};
 
 #[tokio::test(start_paused = true)]
 async fn running_reconciles_finish_when_asked_to_stop_and_nothing_new_begins() {
@@ -20,7 +22,7 @@ async fn running_reconciles_finish_when_asked_to_stop_and_nothing_new_begins() {
         world.create_map(name).await;
     }
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
         let sender = sender.clone();
         async move {
@@ -32,12 +34,12 @@ async fn running_reconciles_finish_when_asked_to_stop_and_nothing_new_begins() {
     });
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    assert_eq!(next(&mut told).await, "begun");
+    assert_eq!(next(&mut received).await, "begun");
     let begun = tokio::time::Instant::now();
     manager.stop();
     running.ended().await.unwrap();
-    assert_eq!(next(&mut told).await, "ended");
-    assert!(told.recv().await.is_none(), "the second object is left for the next process");
+    assert_eq!(next(&mut received).await, "ended");
+    assert!(received.recv().await.is_none(), "the second object is left for the next process");
     assert_eq!(begun.elapsed(), Duration::from_secs(20));
 }
 
@@ -46,7 +48,7 @@ async fn what_does_not_end_in_time_is_cancelled_and_named() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let reconciler = each::<ConfigMap, _, _>(move |key, _, _| {
         let _ = sender.try_send(key);
         std::future::pending::<Result<Action>>()
@@ -59,7 +61,7 @@ async fn what_does_not_end_in_time_is_cancelled_and_named() {
         .register()
         .unwrap();
     let running = start(&manager);
-    next(&mut told).await;
+    next(&mut received).await;
     assert_eq!(controller.reconcile_counts().active, 1);
     let begun = tokio::time::Instant::now();
     manager.stop();
@@ -69,7 +71,7 @@ async fn what_does_not_end_in_time_is_cancelled_and_named() {
         matches!(&error, RunError::ShutdownTimedOut { names, .. } if names == &["endless"]),
         "{error}"
     );
-    assert!(told.recv().await.is_none(), "its worker is gone");
+    assert!(received.recv().await.is_none(), "its worker is gone");
     let counts = controller.reconcile_counts();
     assert_eq!((counts.active, counts.timeouts, counts.error), (0, 0, 0), "it did not time out");
 }
@@ -98,7 +100,7 @@ async fn work_is_ended_in_the_order_of_the_reference() {
     }
     let world = World::new().await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     manager.add(Work(sender.clone())).unwrap();
     manager
         .spawn_without_leader_election("always", move |stop| async move {
@@ -109,11 +111,11 @@ async fn work_is_ended_in_the_order_of_the_reference() {
         })
         .unwrap();
     let running = start(&manager);
-    // Both have begun by then.
+    // Both have started by then.
     tokio::time::sleep(Duration::from_millis(1)).await;
     stop(&manager, running).await;
-    assert_eq!(next(&mut told).await, "always");
-    assert_eq!(next(&mut told).await, "leader");
+    assert_eq!(next(&mut received).await, "always");
+    assert_eq!(next(&mut received).await, "leader");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,11 +125,11 @@ async fn controllers_can_be_added_while_running_and_not_after() {
     let manager = world.manager();
     let running = start(&manager);
     tokio::task::yield_now().await;
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     manager.controller(reconciler).register().unwrap();
-    assert_eq!(next(&mut told).await, key("a"));
+    assert_eq!(next(&mut received).await, key("a"));
     stop(&manager, running).await;
-    let (late, _told) = telling::<ConfigMap>();
+    let (late, _received) = recording::<ConfigMap>();
     let error = manager.controller(late).named("late").register().unwrap_err();
     assert!(matches!(error, RegisterError::Stopping), "{error}");
     let error = start(&manager).ended().await.unwrap_err();
@@ -139,24 +141,24 @@ async fn names_are_unique_within_a_manager_and_free_across() {
     let world = World::new().await;
     world.create_map("a").await;
     let (one, other) = (world.manager(), world.manager());
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     one.controller(reconciler).register().unwrap();
-    let (same, _) = telling::<ConfigMap>();
+    let (same, _) = recording::<ConfigMap>();
     let error = one.controller(same).register().unwrap_err();
     assert!(error.to_string().contains("\"configmap\" already"), "{error}");
-    let (reconciler, mut other_told) = telling::<ConfigMap>();
+    let (reconciler, mut other_told) = recording::<ConfigMap>();
     other.controller(reconciler).register().unwrap();
     let (first, second) = (start(&one), start(&other));
-    assert_eq!(next(&mut told).await, key("a"));
+    assert_eq!(next(&mut received).await, key("a"));
     assert_eq!(next(&mut other_told).await, key("a"));
     stop(&one, first).await;
     world.create_map("b").await;
     assert_eq!(next(&mut other_told).await, key("b"));
-    quiet(&mut told_or_closed(told)).await;
+    quiet(&mut told_or_closed(received)).await;
     stop(&other, second).await;
 }
 
-/// A receiver whose senders may be gone counts as quiet.
+/// Checks that no item arrives; the senders may be dropped.
 fn told_or_closed(receiver: mpsc::Receiver<Key>) -> mpsc::Receiver<Key> {
     receiver
 }
@@ -197,14 +199,14 @@ async fn stopping_in_any_phase_leaves_nothing_behind() {
         until(|| LIVE.load(Ordering::SeqCst) == 0).await;
     }
     let alive = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    // What is left belongs to the clients' own buffers, which end with the clients.
+    // The remaining tasks are the clients' buffers, which end with the clients.
     assert!(alive < 20, "{alive} tasks are left");
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_is_stopped_before_he_began_does_not_begin() {
     let world = World::new().await;
-    world.rule(|_| crate::harness::Fate::Hang);
+    world.rule(|_| crate::harness::Fault::Hang);
     let manager = world.manager();
     manager.caches::<ConfigMap>(evenkeel::cache::TypeOptions::new()).unwrap();
     let begun = Arc::new(AtomicUsize::new(0));
@@ -219,12 +221,12 @@ async fn who_is_stopped_before_he_began_does_not_begin() {
             false => manager.spawn_without_leader_election("worker", run).unwrap(),
         }
     }
-    let (reconciler, _told) = crate::harness::telling::<ConfigMap>();
+    let (reconciler, _received) = crate::harness::recording::<ConfigMap>();
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     tokio::time::sleep(Duration::from_secs(1)).await;
     stop(&manager, running).await;
-    assert_eq!(begun.load(Ordering::SeqCst), 0, "the caches were not there yet");
+    assert_eq!(begun.load(Ordering::SeqCst), 0, "the caches had not synced");
     assert!(controller.journal().records().is_empty());
     let never = world.manager();
     never.stop();
@@ -253,11 +255,11 @@ async fn a_run_that_is_dropped_ends_all_it_began() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (reconciler, mut told) = crate::harness::telling::<ConfigMap>();
+    let (reconciler, mut received) = crate::harness::recording::<ConfigMap>();
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    next(&mut told).await;
-    // The cache itself holds what is read from it.
+    next(&mut received).await;
+    // The cache keeps the informer of a type that is read.
     manager.client().get::<ConfigMap>(&key("a")).await.unwrap();
     drop(running);
     until(|| controller.phase() == evenkeel::controller::Phase::Stopped).await;
@@ -274,11 +276,11 @@ async fn ending_does_not_wait_for_events_that_cannot_be_written() {
     let world = World::new().await;
     world.create_map("a").await;
     world.rule(|request| match request.uri().path().contains("/events") {
-        true => crate::harness::Fate::Hang,
-        false => crate::harness::Fate::Pass,
+        true => crate::harness::Fault::Hang,
+        false => crate::harness::Fault::None,
     });
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(64);
+    let (sender, mut received) = mpsc::channel(64);
     let reconciler = evenkeel::reconciler_fn(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         cx.event("Seen", "it was there");
         let _ = sender.try_send(());
@@ -286,7 +288,7 @@ async fn ending_does_not_wait_for_events_that_cannot_be_written() {
     });
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    next(&mut told).await;
+    next(&mut received).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let begun = tokio::time::Instant::now();
     stop(&manager, running).await;
@@ -309,8 +311,8 @@ async fn a_controller_of_every_replica_stops_before_those_of_the_leader() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (everywhere, mut told) = crate::harness::telling::<ConfigMap>();
-    let (leading, mut led) = crate::harness::telling::<ConfigMap>();
+    let (everywhere, mut received) = crate::harness::recording::<ConfigMap>();
+    let (leading, mut led) = crate::harness::recording::<ConfigMap>();
     let first =
         manager.controller(everywhere).named("every").needs_leader_election(false).register();
     let first = first.unwrap();
@@ -318,13 +320,13 @@ async fn a_controller_of_every_replica_stops_before_those_of_the_leader() {
     let phase = first.clone();
     let watch = move |stop: Stop| async move {
         stop.requested().await;
-        // The leader's work is asked to end once that of every replica has ended.
+        // Runnables of the leader stop after those of every replica.
         assert_eq!(phase.phase(), evenkeel::controller::Phase::Stopped);
         Ok(())
     };
     manager.spawn("observer", watch).unwrap();
     let running = start(&manager);
-    next(&mut told).await;
+    next(&mut received).await;
     next(&mut led).await;
     stop(&manager, running).await;
     assert_eq!(second.phase(), evenkeel::controller::Phase::Stopped);
@@ -339,7 +341,7 @@ async fn a_type_cached_as_metadata_is_not_given_to_who_needs_it_whole() {
     let sparing = Watch::owned::<ConfigMap, Secret>().metadata_only();
     let sparing = manager.controller(idle()).cached(in_default()).named("sparing").watch(sparing);
     sparing.register().unwrap();
-    // Content with as little.
+    // Metadata suffices for this watch.
     let mapped = Watch::mapped_metadata::<ConfigMap>(|_, _| Vec::new());
     let modest = manager.controller(idle()).cached(in_default()).named("modest").watch(mapped);
     modest.register().unwrap();
@@ -357,22 +359,22 @@ async fn a_type_cached_as_metadata_is_not_given_to_who_needs_it_whole() {
 async fn a_manager_is_synced_when_its_caches_are_listed_and_its_workers_run() {
     let world = World::new().await;
     world.create_map("a").await;
-    // Lists of Secrets are answered late.
+    // Responses to lists of Secrets are delayed.
     let hold = Arc::new(AtomicUsize::new(1));
     let held = hold.clone();
     world.rule(move |request| match request.uri().path() {
-        "/api/v1/secrets" if held.load(Ordering::Relaxed) == 1 => Fate::Answer(503, "busy"),
-        _ => Fate::Pass,
+        "/api/v1/secrets" if held.load(Ordering::Relaxed) == 1 => Fault::Respond(503, "busy"),
+        _ => Fault::None,
     });
     let manager = world.manager();
     manager.caches::<Secret>(TypeOptions::new().cluster_wide_secrets()).unwrap();
-    let (reconciler, _told) = telling::<ConfigMap>();
+    let (reconciler, _received) = recording::<ConfigMap>();
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     let minute = Duration::from_secs(60);
     tokio::time::timeout(minute, manager.synced()).await.expect_err("Secrets are not listed");
     hold.store(0, Ordering::Relaxed);
-    tokio::time::timeout(PATIENCE, manager.synced()).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, manager.synced()).await.unwrap().unwrap();
     assert_eq!(controller.phase(), Phase::Running);
     assert!(manager.client().list::<Secret>().await.is_ok());
     stop(&manager, running).await;
@@ -382,9 +384,9 @@ async fn a_manager_is_synced_when_its_caches_are_listed_and_its_workers_run() {
 #[tokio::test(start_paused = true)]
 async fn a_manager_that_stops_before_it_is_synced_says_so() {
     let world = World::new().await;
-    world.rule(|_| Fate::Answer(503, "busy"));
+    world.rule(|_| Fault::Respond(503, "busy"));
     let manager = world.manager();
-    let (reconciler, _told) = telling::<ConfigMap>();
+    let (reconciler, _received) = recording::<ConfigMap>();
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     let (synced, ()) = futures_util::future::join(manager.synced(), async {
@@ -400,7 +402,7 @@ async fn a_manager_that_stops_before_it_is_synced_says_so() {
 async fn an_error_of_registration_names_each_cause_once() {
     let world = World::new().await;
     let manager = world.manager();
-    let (reconciler, _told) = telling::<Secret>();
+    let (reconciler, _received) = recording::<Secret>();
     let register = || -> Result<()> {
         manager.controller(reconciler).named("vault").register()?;
         Ok(())
@@ -417,7 +419,7 @@ async fn watches_take_options_for_their_type() {
     let world = World::new().await;
     let manager = world.manager();
     let all = || TypeOptions::new().cluster_wide_secrets();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     manager
         .controller(reconciler)
         .owns_with::<Secret>(all())
@@ -429,6 +431,6 @@ async fn watches_take_options_for_their_type() {
     let mut secret = Secret::default();
     secret.metadata.name = Some("s".to_owned());
     secrets.create(&PostParams::default(), &secret).await.unwrap();
-    assert_eq!(next(&mut told).await, key("s"));
+    assert_eq!(next(&mut received).await, key("s"));
     stop(&manager, running).await;
 }

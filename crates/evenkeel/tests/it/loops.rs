@@ -1,4 +1,4 @@
-//! Reconcilers that do not come to rest: hot loops are slowed and named, hanging ones cancelled.
+//! Hot loops are throttled with an alarm; long-running reconciles are cancelled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::harness::{World, each, key, next, start, stop, until};
 
-/// Runs a controller on the ConfigMap `hot` for a minute; gives how often it ran, and its alarms.
+/// Runs a controller on the ConfigMap `hot` for a minute; returns the number of runs and the alarms.
 async fn minute_of(reconciler: impl Reconciler<Object = ConfigMap>) -> (u64, Vec<Alarm>) {
     let world = World::new().await;
     world.create_map("hot").await;
@@ -77,7 +77,7 @@ async fn a_hot_key_keeps_the_worker_from_no_other_key() {
     let world = World::new().await;
     world.create_map("hot").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(64);
+    let (sender, mut received) = mpsc::channel(64);
     let reconciler = each::<ConfigMap, _, _>(move |key, _, _| {
         let hot = key.name() == "hot";
         if !hot {
@@ -91,7 +91,7 @@ async fn a_hot_key_keeps_the_worker_from_no_other_key() {
     sleep(Duration::from_secs(30)).await;
     let begun = Instant::now();
     controller.enqueue(key("other"), "a test");
-    next(&mut told).await;
+    next(&mut received).await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
     stop(&manager, running).await;
 }
@@ -117,7 +117,7 @@ async fn a_hanging_reconcile_is_named_after_a_minute_and_cancelled_after_ten() {
         "the reconcile of default/a has been running for 60s and occupies one of 1 worker(s); it \
          is cancelled after 600s"
     );
-    // The one worker has no time for anything else until then.
+    // The only worker is occupied until then.
     controller.enqueue(key("b"), "a test");
     until(|| controller.reconcile_counts().success == 1).await;
     assert_eq!(begun.elapsed().as_secs(), 600);

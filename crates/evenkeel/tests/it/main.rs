@@ -1,6 +1,6 @@
 //! The runtime against the embedded API server, in virtual time.
 //!
-//! Names are claims; `ACCEPTANCE.md` tells which behaviour each of them stands for.
+//! `ACCEPTANCE.md` maps the specified behaviour to tests.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Objects with a null where Go has a zero value are read like all others.
+//! Objects with a null in place of a Go zero value decode.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use evenkeel::kube::api::Patch;
 use evenkeel::prelude::*;
 use serde_json::{Value, json};
 
-use crate::harness::{World, key, next, start, stop, telling};
+use crate::harness::{World, key, next, recording, start, stop};
 
 /// A Service whose status has a condition without a time, stored as kube-apiserver stores it.
 async fn create_service(world: &World) {
@@ -39,7 +39,7 @@ async fn a_service_with_a_null_time_is_read_every_way() {
     let world = World::new().await;
     create_service(&world).await;
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<Service>();
+    let (reconciler, mut received) = recording::<Service>();
     manager.controller(reconciler).register().unwrap();
     manager
         .index::<Service>("app", |service| {
@@ -48,7 +48,7 @@ async fn a_service_with_a_null_time_is_read_every_way() {
         })
         .unwrap();
     let running = start(&manager);
-    while next(&mut told).await != key("web") {}
+    while next(&mut received).await != key("web") {}
 
     let client = manager.client();
     let times = |service: &Service| {

@@ -1,4 +1,4 @@
-//! Children bring up their owners.
+//! Changes of owned objects enqueue their owners.
 
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use evenkeel::kube::Api;
@@ -7,7 +7,7 @@ use evenkeel::owner::{OwnerError, set_controller_reference};
 use evenkeel::prelude::*;
 use serde_json::json;
 
-use crate::harness::{World, key, map, next, quiet, start, stop, telling};
+use crate::harness::{World, key, map, next, quiet, recording, start, stop};
 
 fn secret(name: &str) -> Secret {
     let mut secret = Secret::default();
@@ -26,7 +26,7 @@ async fn a_child_that_changes_hands_brings_up_both_owners_once() {
     let (a, b) = (world.create_map("a").await, world.create_map("b").await);
     let secrets = Api::<Secret>::namespaced(world.admin(), "default");
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     manager
         .controller(reconciler)
         .watch(evenkeel::Watch::owned::<Secret, ConfigMap>().cached(in_default()))
@@ -34,22 +34,22 @@ async fn a_child_that_changes_hands_brings_up_both_owners_once() {
         .unwrap();
     let running = start(&manager);
     for _ in 0..2 {
-        next(&mut told).await;
+        next(&mut received).await;
     }
     let mut child = secret("child");
     set_controller_reference(&a, &mut child).unwrap();
     secrets.create(&Default::default(), &child).await.unwrap();
-    assert_eq!(next(&mut told).await, key("a"));
-    quiet(&mut told).await;
+    assert_eq!(next(&mut received).await, key("a"));
+    quiet(&mut received).await;
 
     let mut other = secret("child");
     set_controller_reference(&b, &mut other).unwrap();
     let owners = json!({"metadata": {"ownerReferences": other.metadata.owner_references}});
     secrets.patch("child", &PatchParams::default(), &Patch::Merge(owners)).await.unwrap();
-    let mut keys = [next(&mut told).await, next(&mut told).await];
+    let mut keys = [next(&mut received).await, next(&mut received).await];
     keys.sort();
     assert_eq!(keys, [key("a"), key("b")]);
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     stop(&manager, running).await;
 }
 
@@ -62,22 +62,22 @@ async fn a_child_of_a_former_object_of_the_same_name_is_not_its_concern() {
     world.create_map("a").await;
     let secrets = Api::<Secret>::namespaced(world.admin(), "default");
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     manager
         .controller(reconciler)
         .watch(evenkeel::Watch::owned::<Secret, ConfigMap>().cached(in_default()))
         .register()
         .unwrap();
     let running = start(&manager);
-    assert_eq!(next(&mut told).await, key("a"));
+    assert_eq!(next(&mut received).await, key("a"));
     let mut child = secret("child");
     set_controller_reference(&former, &mut child).unwrap();
     secrets.create(&Default::default(), &child).await.unwrap();
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     stop(&manager, running).await;
 }
 
-/// kube-runtime reconciles such an owner several times at once, under different keys.
+/// kube-runtime reconciles such an owner several times concurrently, under different keys.
 #[tokio::test(start_paused = true)]
 async fn children_in_many_namespaces_bring_up_one_cluster_scoped_owner() {
     let world = World::new().await;
@@ -88,13 +88,13 @@ async fn children_in_many_namespaces_bring_up_one_cluster_scoped_owner() {
         namespaces.create(&Default::default(), &namespace).await.unwrap();
     }
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<Namespace>();
+    let (reconciler, mut received) = recording::<Namespace>();
     let controller =
         manager.controller(reconciler).owns::<ConfigMap>().workers(8).register().unwrap();
     let running = start(&manager);
-    // Those that are there from the start, and the two.
+    // The initial objects, and the two.
     for _ in 0..namespaces.list(&Default::default()).await.unwrap().items.len() {
-        next(&mut told).await;
+        next(&mut received).await;
     }
     let owner = namespaces.get("one").await.unwrap();
     for namespace in ["one", "two", "default"] {
@@ -103,9 +103,9 @@ async fn children_in_many_namespaces_bring_up_one_cluster_scoped_owner() {
         set_controller_reference(&owner, &mut child).unwrap();
         let maps = Api::<ConfigMap>::namespaced(world.admin(), namespace);
         maps.create(&Default::default(), &child).await.unwrap();
-        assert_eq!(next(&mut told).await, Key::cluster("one"));
+        assert_eq!(next(&mut received).await, Key::cluster("one"));
     }
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     assert_eq!(controller.queue().len(), 0);
     stop(&manager, running).await;
 }

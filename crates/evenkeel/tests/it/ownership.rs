@@ -1,4 +1,4 @@
-//! An owned apply leaves alone what its owner does not control, whatever the cache knows.
+//! An owned apply does not change objects that the owner does not control.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use evenkeel::owner::{is_controller, set_controller_reference};
 use evenkeel::prelude::*;
 use tokio::sync::mpsc;
 
-use crate::harness::{Fate, World, key, map, next, start, stop};
+use crate::harness::{Fault, World, key, map, next, start, stop};
 
-/// Applies a child to each ConfigMap, by force, and reports what came of it.
+/// Applies a child of each ConfigMap with force, and sends the result.
 struct Maker<C> {
     child: C,
     outcome: mpsc::Sender<Result<Arc<C>, String>>,
@@ -53,7 +53,7 @@ fn secrets() -> evenkeel::Watch {
     evenkeel::Watch::owned::<Secret, ConfigMap>().cached(options)
 }
 
-const REFUSAL: &str =
+const NOT_CONTROLLED: &str =
     "the object exists and is not controlled by ConfigMap default/owner; adopt it first";
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +67,7 @@ async fn a_foreign_object_of_a_type_that_is_not_cached_is_left_alone() {
     manager.controller(maker).register().unwrap();
     let running = start(&manager);
     let refused = next(&mut outcomes).await.unwrap_err();
-    assert_eq!(refused, format!("apply ServiceAccount default/child: {REFUSAL}"));
+    assert_eq!(refused, format!("apply ServiceAccount default/child: {NOT_CONTROLLED}"));
     assert_eq!(accounts.get("child").await.unwrap(), theirs);
     stop(&manager, running).await;
 }
@@ -94,13 +94,13 @@ async fn an_object_created_between_the_check_and_the_apply_is_left_alone() {
     world.create_map("owner").await;
     let accounts = Api::<ServiceAccount>::namespaced(world.admin(), "default");
     let theirs = accounts.create(&Default::default(), &account(true)).await.unwrap();
-    // The first check is answered as it would have been a moment before.
+    // The first check gets a stale response.
     let checked = AtomicBool::new(false);
     world.rule(move |request| {
         let check = request.method() == "GET" && request.uri().path().ends_with("/child");
         match check && !checked.swap(true, Ordering::Relaxed) {
-            true => Fate::Answer(404, r#"{"kind":"Status","reason":"NotFound","code":404}"#),
-            false => Fate::Pass,
+            true => Fault::Respond(404, r#"{"kind":"Status","reason":"NotFound","code":404}"#),
+            false => Fault::None,
         }
     });
     let manager = world.manager();
@@ -108,7 +108,7 @@ async fn an_object_created_between_the_check_and_the_apply_is_left_alone() {
     manager.controller(maker).register().unwrap();
     let running = start(&manager);
     let refused = next(&mut outcomes).await.unwrap_err();
-    assert!(refused.ends_with(REFUSAL), "{refused}");
+    assert!(refused.ends_with(NOT_CONTROLLED), "{refused}");
     assert_eq!(accounts.get("child").await.unwrap(), theirs);
     let applies = world.requests().iter().filter(|line| line.starts_with("PATCH")).count();
     assert_eq!(applies, 1, "the server refused it once, and then it was known");
@@ -127,8 +127,8 @@ async fn an_object_that_the_cache_has_not_seen_is_left_alone() {
     world.rule(|request| {
         let listed = request.uri().path().ends_with("/secrets");
         match World::frozen(request) {
-            // The cache begins without the object.
-            Fate::Pass if listed && request.method() == "GET" => Fate::Answer(
+            // The initial list does not include the object.
+            Fault::None if listed && request.method() == "GET" => Fault::Respond(
                 200,
                 r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"1"},
                     "items":[]}"#,
@@ -138,7 +138,7 @@ async fn an_object_that_the_cache_has_not_seen_is_left_alone() {
     });
     let running = start(&manager);
     let refused = next(&mut outcomes).await.unwrap_err();
-    assert!(refused.ends_with(REFUSAL), "{refused}");
+    assert!(refused.ends_with(NOT_CONTROLLED), "{refused}");
     assert_eq!(api.get("child").await.unwrap(), theirs);
     stop(&manager, running).await;
 }
@@ -155,7 +155,7 @@ async fn an_object_that_took_a_childs_name_unseen_is_left_alone() {
     let manager = world.manager();
     let (sender, mut synced) = mpsc::channel(64);
     let (maker, mut outcomes) = maker(secret("changed"));
-    // Nothing is reconciled before the other client has been at work.
+    // No reconcile runs before the other client has written.
     let reconciler = evenkeel::reconciler_fn(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let _ = sender.try_send(());
         let maker = Maker { child: maker.child.clone(), outcome: maker.outcome.clone() };
@@ -173,10 +173,10 @@ async fn an_object_that_took_a_childs_name_unseen_is_left_alone() {
     let theirs = api.create(&Default::default(), &secret("theirs")).await.unwrap();
     controller.enqueue(key("owner"), "now");
     let refused = next(&mut outcomes).await.unwrap_err();
-    assert!(refused.ends_with(REFUSAL), "{refused}");
+    assert!(refused.ends_with(NOT_CONTROLLED), "{refused}");
     assert_eq!(api.get("child").await.unwrap(), theirs);
 
-    // And one that is simply gone is created anew.
+    // A deleted child is created again.
     api.delete("child", &Default::default()).await.unwrap();
     controller.enqueue(key("owner"), "now, as it is gone");
     let created = next(&mut outcomes).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a process reads after what it wrote.
+//! Cached reads, and reads after writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::harness::{Fate, World, key, map, start, stop};
+use crate::harness::{Fault, World, key, map, start, stop};
 
-/// A manager that caches config maps and is synced.
+/// Returns a synced manager that caches ConfigMaps.
 async fn caching(world: &World) -> (Manager, crate::harness::Running) {
     let manager = world.manager();
     manager.caches::<ConfigMap>(TypeOptions::new()).unwrap();
@@ -22,13 +22,13 @@ async fn caching(world: &World) -> (Manager, crate::harness::Running) {
     (manager, running)
 }
 
-/// Holds back everything the server tells about config maps from now on.
+/// Delays all list and watch responses for ConfigMaps.
 fn hold_watches(world: &World) {
     world.rule(|request| {
         if request.uri().query().is_some_and(|query| query.contains("watch")) {
-            Fate::Hang
+            Fault::Hang
         } else {
-            Fate::Pass
+            Fault::None
         }
     });
 }
@@ -72,7 +72,7 @@ async fn own_writes_are_read_back_while_the_watch_is_down() {
     let world = World::new().await;
     let (manager, running) = caching(&world).await;
     hold_watches(&world);
-    // Cut the watch that is open.
+    // Closes the open watch.
     world.server().compact();
     let client = manager.client();
     client.create(&map("a")).await.unwrap();
@@ -80,7 +80,7 @@ async fn own_writes_are_read_back_while_the_watch_is_down() {
     assert!(client.get::<ConfigMap>(&key("a")).await.unwrap().is_some());
     assert!(client.get::<ConfigMap>(&key("other")).await.unwrap().is_none());
     assert_eq!(begun.elapsed(), Duration::ZERO, "a read of the cache waits for nothing");
-    world.rule(|_| Fate::Pass);
+    world.rule(|_| Fault::None);
     stop(&manager, running).await;
 }
 
@@ -92,7 +92,11 @@ async fn a_lost_answer_makes_the_next_read_of_that_key_a_live_one() {
     let losing = lose.clone();
     world.rule(move |request| {
         let post = request.method() == http::Method::POST;
-        if post && losing.swap(false, Ordering::Relaxed) { Fate::Lose } else { Fate::Pass }
+        if post && losing.swap(false, Ordering::Relaxed) {
+            Fault::LoseResponse
+        } else {
+            Fault::None
+        }
     });
     let client = manager.client();
     let error = client.create(&map("a")).await.unwrap_err();
@@ -202,7 +206,7 @@ async fn a_type_that_is_not_served_is_named_with_what_to_install() {
     assert!(written.is_not_found(), "{written}");
     let text = format!("create Absent.example.com default/a: {hint}");
     assert!(written.to_string().starts_with(&text), "{written}");
-    // An object that is missing is another matter.
+    // A missing object is a different error.
     let missing = manager.client().patch::<ConfigMap>(&key("a"), &Patch::Merge(json!({}))).await;
     let missing = missing.unwrap_err().to_string();
     assert!(missing.contains("not found") && !missing.contains("CRD"), "{missing}");

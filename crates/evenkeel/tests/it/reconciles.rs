@@ -1,4 +1,4 @@
-//! What happens to a key: retries, time-outs, panics, priorities.
+//! Retries, timeouts, panics and priorities of reconciles.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use evenkeel::queue::CauseKind;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::harness::{World, each, key, next, quiet, start, stop, telling, until};
+use crate::harness::{World, each, key, next, quiet, recording, start, stop, until};
 
 #[tokio::test(start_paused = true)]
 async fn every_object_that_exists_is_reconciled_once_at_start() {
@@ -18,13 +18,14 @@ async fn every_object_that_exists_is_reconciled_once_at_start() {
         world.create_map(name).await;
     }
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    let mut keys = vec![next(&mut told).await, next(&mut told).await, next(&mut told).await];
+    let mut keys =
+        vec![next(&mut received).await, next(&mut received).await, next(&mut received).await];
     keys.sort();
     assert_eq!(keys, [key("a"), key("b"), key("c")]);
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     let records = controller.journal().records();
     assert!(records.iter().all(|record| record.causes.kinds().contains(CauseKind::Listed)));
     stop(&manager, running).await;
@@ -35,12 +36,12 @@ async fn failures_back_off_by_doubling_and_success_starts_over() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let runs = AtomicU32::new(0);
     let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
         let _ = sender.try_send(Instant::now());
-        // Three failures, a success that asks for another look, a failure, then quiet.
+        // Three failures, a success that requeues, a failure, then success.
         let outcome = match run {
             0..3 | 4 => Err("not yet".into()),
             3 => Ok(Action::requeue_after(Duration::from_secs(9))),
@@ -50,13 +51,13 @@ async fn failures_back_off_by_doubling_and_success_starts_over() {
     });
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    let mut last = next(&mut told).await;
+    let mut last = next(&mut received).await;
     for expected in [5, 10, 20, 9_000, 5] {
-        let now = next(&mut told).await;
+        let now = next(&mut received).await;
         assert_eq!((now - last).as_millis(), expected);
         last = now;
     }
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     stop(&manager, running).await;
 }
 
@@ -65,15 +66,15 @@ async fn a_terminal_error_is_not_retried_and_is_told() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let reconciler = each::<ConfigMap, _, _>(move |key, _, _| {
         let _ = sender.try_send(key);
         async { Err(terminal("the spec makes no sense")) }
     });
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    next(&mut told).await;
-    quiet(&mut told).await;
+    next(&mut received).await;
+    quiet(&mut received).await;
     assert_eq!(controller.queue().failures(&key("a")), 0);
     let record = controller.journal().records().pop().unwrap();
     assert_eq!(record.outcome, Outcome::Terminal("the spec makes no sense".into()));
@@ -85,15 +86,15 @@ async fn an_error_with_a_delay_of_its_own_is_retried_then() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
         let _ = sender.try_send(Instant::now());
         async { Err(retry_after("try later", Duration::from_secs(7))) }
     });
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    let first = next(&mut told).await;
-    assert_eq!((next(&mut told).await - first).as_secs(), 7);
+    let first = next(&mut received).await;
+    assert_eq!((next(&mut received).await - first).as_secs(), 7);
     stop(&manager, running).await;
 }
 
@@ -103,7 +104,7 @@ async fn a_panic_is_an_error_of_its_key_and_others_go_on() {
     world.create_map("bad").await;
     world.create_map("good").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let panics = AtomicU32::new(0);
     let reconciler = each::<ConfigMap, _, _>(move |key, _, _| {
         if key.name() == "bad" && panics.fetch_add(1, Ordering::Relaxed) < 3 {
@@ -114,7 +115,7 @@ async fn a_panic_is_an_error_of_its_key_and_others_go_on() {
     });
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    let mut keys = [next(&mut told).await, next(&mut told).await];
+    let mut keys = [next(&mut received).await, next(&mut received).await];
     keys.sort();
     assert_eq!(keys, [key("bad"), key("good")]);
     let panicked = controller
@@ -132,7 +133,7 @@ async fn a_reconcile_that_takes_too_long_is_cancelled_and_retried() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let runs = AtomicU32::new(0);
     let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
         let _ = sender.try_send(Instant::now());
@@ -147,10 +148,10 @@ async fn a_reconcile_that_takes_too_long_is_cancelled_and_retried() {
     let limit = Duration::from_secs(30);
     let controller = manager.controller(reconciler).reconcile_timeout(limit).register().unwrap();
     let running = start(&manager);
-    let first = next(&mut told).await;
-    let second = next(&mut told).await;
+    let first = next(&mut received).await;
+    let second = next(&mut received).await;
     assert_eq!(second - first, limit + Duration::from_millis(5));
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     let outcomes: Vec<Outcome> =
         controller.journal().records().iter().map(|record| record.outcome.clone()).collect();
     assert_eq!(outcomes, [Outcome::TimedOut(limit), Outcome::Done]);
@@ -162,7 +163,7 @@ async fn a_retry_keeps_the_priority_it_had_unless_told_otherwise() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let runs = AtomicU32::new(0);
     let reconciler = each::<ConfigMap, _, _>(move |_, _, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
@@ -179,9 +180,9 @@ async fn a_retry_keeps_the_priority_it_had_unless_told_otherwise() {
     let queue = controller.queue().clone();
     let running = start(&manager);
     for _ in 0..3 {
-        next(&mut told).await;
+        next(&mut received).await;
     }
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     drop(queue);
     let priorities: Vec<i32> =
         controller.journal().records().iter().map(|record| record.priority).collect();
@@ -194,7 +195,7 @@ async fn changes_during_a_reconcile_are_one_more_reconcile_after_it() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let (release, hold) = tokio::sync::watch::channel(false);
     let reconciler = each::<ConfigMap, _, _>(move |_, object: Option<Arc<ConfigMap>>, _| {
         let _ = sender.try_send(object.and_then(|map| map.data.clone()).unwrap_or_default().len());
@@ -206,7 +207,7 @@ async fn changes_during_a_reconcile_are_one_more_reconcile_after_it() {
     });
     manager.controller(reconciler).workers(4).register().unwrap();
     let running = start(&manager);
-    assert_eq!(next(&mut told).await, 0);
+    assert_eq!(next(&mut received).await, 0);
     let admin = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
     for count in 1..=5 {
         let data: serde_json::Map<_, _> =
@@ -215,10 +216,10 @@ async fn changes_during_a_reconcile_are_one_more_reconcile_after_it() {
         let parameters = evenkeel::kube::api::PatchParams::default();
         admin.patch("a", &parameters, &evenkeel::kube::api::Patch::Merge(patch)).await.unwrap();
     }
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     release.send(true).unwrap();
-    assert_eq!(next(&mut told).await, 5);
-    quiet(&mut told).await;
+    assert_eq!(next(&mut received).await, 5);
+    quiet(&mut received).await;
     stop(&manager, running).await;
 }
 
@@ -243,7 +244,7 @@ async fn a_panic_outside_of_the_future_itself_costs_no_worker() {
         world.create_map(name).await;
     }
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     let reconciler = evenkeel::reconciler_fn(move |map: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let sender = sender.clone();
         async move {
@@ -263,7 +264,7 @@ async fn a_panic_outside_of_the_future_itself_costs_no_worker() {
     let running = start(&manager);
     let mut names = Vec::new();
     for _ in 0..5 {
-        names.push(next(&mut told).await);
+        names.push(next(&mut received).await);
     }
     names.sort_unstable();
     assert_eq!(names, ["drop", "drop", "fine", "text", "text"]);
@@ -330,7 +331,7 @@ async fn each_reconcile_is_shown_to_the_observer_of_the_manager() {
             let _ = sender.try_send((record.controller.to_string(), record.key.clone()));
         })
         .build(world.client());
-    let (reconciler, _told) = telling::<ConfigMap>();
+    let (reconciler, _received) = recording::<ConfigMap>();
     let running = start(&manager);
     manager.controller(reconciler).named("late").register().unwrap();
     assert_eq!(next(&mut seen).await, ("late".to_owned(), key("a")));

@@ -1,4 +1,4 @@
-//! Whole stories that must go the same on the embedded server and on a real kube-apiserver.
+//! End-to-end scenarios for the embedded server and a real kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,12 +18,12 @@ use tokio::time::timeout;
 
 use crate::harness::{World, start, stop};
 
-/// Real servers take their time.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Real servers are slower.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Story = for<'a> fn(&'a kube::Client) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Every story by its claim.
+/// All scenarios by name.
 pub(crate) const ALL: &[(&str, Story)] = &[
     ("own writes are read back at once", |client| Box::pin(own_writes(client))),
     ("children are applied, healed and followed", |client| Box::pin(children(client))),
@@ -54,7 +54,7 @@ fn map(namespace: &str, name: &str) -> ConfigMap {
 }
 
 async fn come<T>(receiver: &mut mpsc::Receiver<T>) -> T {
-    timeout(PATIENCE, receiver.recv()).await.expect("nothing came").unwrap()
+    timeout(TIMEOUT, receiver.recv()).await.expect("nothing came").unwrap()
 }
 
 async fn own_writes(kube: &kube::Client) {
@@ -105,7 +105,7 @@ impl Reconciler for Parent {
 
 async fn children(kube: &kube::Client) {
     let manager = Manager::builder("children").build(kube.clone());
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let scope = || TypeOptions::new().namespaces(["children"]);
     let controller = manager
         .controller(Parent(sender))
@@ -118,35 +118,35 @@ async fn children(kube: &kube::Client) {
     namespace(manager.client(), "children").await;
     let parent = map("children", "web");
     manager.client().create(&parent).await.unwrap();
-    assert_eq!(come(&mut told).await, Some(2));
+    assert_eq!(come(&mut received).await, Some(2));
     let key = Key::namespaced("children", "web");
-    // Somebody scales the child by hand; the parent takes it back.
+    // Another client scales the child; the parent reverts it.
     let by_hand = evenkeel::client::Patch::Merge(json!({"spec": {"replicas": 5}}));
     let hand = manager.client().with_field_manager("hand");
     hand.patch::<Deployment>(&key, &by_hand).await.unwrap();
     let healed = async {
         loop {
-            come(&mut told).await;
+            come(&mut received).await;
             let child = hand.live().get::<Deployment>(&key).await.unwrap().unwrap();
             if child.spec.unwrap().replicas == Some(2) {
                 return;
             }
         }
     };
-    timeout(PATIENCE, healed).await.unwrap();
-    // The child is deleted by hand; the parent makes it again.
+    timeout(TIMEOUT, healed).await.unwrap();
+    // Another client deletes the child; the parent creates it again.
     let child = hand.live().get::<Deployment>(&key).await.unwrap().unwrap();
     hand.delete(&child).await.unwrap();
     let again = async {
         loop {
-            come(&mut told).await;
+            come(&mut received).await;
             let present = hand.live().get::<Deployment>(&key).await.unwrap();
             if present.is_some_and(|present| present.metadata.uid != child.metadata.uid) {
                 return;
             }
         }
     };
-    timeout(PATIENCE, again).await.unwrap();
+    timeout(TIMEOUT, again).await.unwrap();
     assert!(controller.journal().alarms().is_empty());
     stop(&manager, running).await;
 }
@@ -213,7 +213,7 @@ async fn define<K: CustomResourceExt>(client: &Client) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(PATIENCE, established).await.unwrap();
+    timeout(TIMEOUT, established).await.unwrap();
 }
 
 async fn finalizers(kube: &kube::Client) {
@@ -221,13 +221,13 @@ async fn finalizers(kube: &kube::Client) {
     let client = manager.client();
     namespace(client, "finalizers").await;
     define::<Bucket>(client).await;
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     manager.controller(Buckets(sender)).register().unwrap();
     let running = start(&manager);
     let mut bucket = Bucket::new("b", BucketSpec { size: 3 });
     bucket.metadata.namespace = Some("finalizers".to_owned());
     client.create(&bucket).await.unwrap();
-    assert_eq!(come(&mut told).await, "written");
+    assert_eq!(come(&mut received).await, "written");
     let key = Key::of(&bucket);
     let stored = client.live().get::<Bucket>(&key).await.unwrap().unwrap();
     let expected = BucketStatus { observed_generation: Some(1), size: 3 };
@@ -236,7 +236,7 @@ async fn finalizers(kube: &kube::Client) {
     let cleaned = async {
         let mut seen = Vec::new();
         loop {
-            seen.push(come(&mut told).await);
+            seen.push(come(&mut received).await);
             if seen.ends_with(&["gone"])
                 && client.live().get::<Bucket>(&key).await.unwrap().is_none()
             {
@@ -244,7 +244,7 @@ async fn finalizers(kube: &kube::Client) {
             }
         }
     };
-    let seen = timeout(PATIENCE, cleaned).await.unwrap();
+    let seen = timeout(TIMEOUT, cleaned).await.unwrap();
     assert_eq!(seen.iter().filter(|what| **what == "cleaned").count(), 1, "{seen:?}");
     stop(&manager, running).await;
     client
@@ -263,7 +263,7 @@ async fn types(kube: &kube::Client) {
     let manager = Manager::builder("types").build(kube.clone());
     let client = manager.client();
     namespace(client, "types").await;
-    let (sender, mut told) = mpsc::channel(4096);
+    let (sender, mut received) = mpsc::channel(4096);
     let reconciler = crate::harness::each::<Guest, _, _>(move |_, guest, _| {
         let _ = sender.try_send(guest.is_some());
         async { Ok(Action::done()) }
@@ -274,10 +274,10 @@ async fn types(kube: &kube::Client) {
     let mut guest = Guest::new("g", GuestSpec {});
     guest.metadata.namespace = Some("types".to_owned());
     client.create(&guest).await.unwrap();
-    assert!(come(&mut told).await);
+    assert!(come(&mut received).await);
     let definition = Key::cluster(Guest::crd_name());
     client.delete_by_key::<CustomResourceDefinition>(&definition).await.unwrap();
-    while come(&mut told).await {}
+    while come(&mut received).await {}
     stop(&manager, running).await;
 }
 
@@ -287,7 +287,7 @@ async fn converges(kube: &kube::Client) {
     let running = start(&manager);
     let client = manager.client();
     namespace(client, "converges").await;
-    // Another process writes; this one only watches.
+    // Another process writes; this one watches.
     let other = Manager::builder("other").build(kube.clone());
     for n in 0..300 {
         let mut object = map("converges", &format!("m{}", n % 40));
@@ -312,7 +312,7 @@ async fn converges(kube: &kube::Client) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, equal).await.expect("the cache stays behind");
+    timeout(TIMEOUT, equal).await.expect("the cache stays behind");
     assert!(manager.cache().is_declared(&Kind::of::<ConfigMap>()));
     stop(&manager, running).await;
 }

@@ -1,4 +1,4 @@
-//! Signals, sent to a process of their own: this one, started again in the role of an operator.
+//! Signals, sent to a child process: this test binary, started as an operator.
 
 #![cfg(unix)]
 #![expect(clippy::print_stderr, reason = "the process under test is heard by what it prints")]
@@ -13,10 +13,10 @@ use evenkeel::prelude::*;
 
 use crate::harness::{World, each};
 
-/// Set in the process that is sent signals.
+/// Set in the child process.
 const ROLE: &str = "EVENKEEL_TESTED_BY_SIGNALS";
-/// How long that process may be silent.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout for output of the child process.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn the_first_signal_ends_in_order() {
@@ -51,7 +51,7 @@ fn the_second_signal_ends_at_once() {
     }
 }
 
-/// A reconcile that blocks its thread cannot be cancelled; the process ends all the same.
+/// A reconcile that blocks its thread cannot be cancelled, but the process exits.
 #[test]
 fn the_end_of_the_grace_period_ends_a_process_whose_threads_are_blocked() {
     if std::env::var_os(ROLE).is_some() {
@@ -73,16 +73,16 @@ fn the_second_signal_ends_a_process_whose_threads_are_blocked() {
     let mut operator =
         Operator::start("signals::the_second_signal_ends_a_process_whose_threads_are_blocked");
     operator.says("working");
-    // Two that come close together are one.
+    // Two signals in quick succession are merged.
     let begun = tokio::time::Instant::now();
     while operator.child.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < PATIENCE, "it goes on");
+        assert!(begun.elapsed() < TIMEOUT, "still running");
         operator.send("TERM");
     }
     assert_eq!(operator.status().code(), Some(1));
 }
 
-/// The operator: a reconcile that blocks the only thread, for ever.
+/// The operator: a reconcile that blocks the only thread forever.
 fn blocked(grace: Option<Duration>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -102,7 +102,7 @@ fn blocked(grace: Option<Duration>) {
     });
 }
 
-/// The operator: a reconcile that takes until somebody writes a line.
+/// The operator: a reconcile that waits for a line on standard input.
 fn operator() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -117,18 +117,18 @@ fn operator() {
             Ok(Action::done())
         });
         manager.controller(reconciler).register().unwrap();
-        let told = |stop: evenkeel::manager::Stop| async move {
+        let received = |stop: evenkeel::manager::Stop| async move {
             stop.requested().await;
             eprintln!("stopping");
             Ok(())
         };
-        manager.spawn_without_leader_election("told", told).unwrap();
+        manager.spawn_without_leader_election("received", received).unwrap();
         manager.run().await.unwrap();
         eprintln!("ended");
     });
 }
 
-/// The operator's process, from outside.
+/// The child process of the operator.
 struct Operator {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -136,7 +136,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// Starts the test of this name in the other role.
+    /// Starts the test of this name as the operator.
     fn start(test: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([test, "--exact", "--nocapture"])
@@ -155,9 +155,9 @@ impl Operator {
         Self { child, stdin, lines }
     }
 
-    /// What it says next; nothing if it has ended.
+    /// Returns the next line of output; `None` if the process has exited.
     fn next(&self) -> Option<String> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(TIMEOUT) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!("it says nothing and does not end"),
@@ -185,7 +185,7 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // A test that fails leaves nothing behind; one that ended cannot be killed.
+        // Cleans up after a failed test; fails if the process has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! When a controller's workers start, and what sets them off.
+//! Cache sync, watches, sources and predicates of controllers.
 
 use evenkeel::controller::Phase;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -6,7 +6,7 @@ use evenkeel::prelude::*;
 use evenkeel::queue::CauseKind;
 use evenkeel::{Source, Watch};
 
-use crate::harness::{Fate, PATIENCE, World, key, next, quiet, start, stop, telling, until};
+use crate::harness::{Fault, TIMEOUT, World, key, next, quiet, recording, start, stop, until};
 
 const FORBIDDEN: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,
     "reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list resource \"pods\""}"#;
@@ -17,17 +17,17 @@ async fn no_reconcile_runs_before_every_source_has_delivered() {
     world.create_map("a").await;
     world.rule(
         |request| {
-            if request.uri().path().ends_with("/pods") { Fate::Hang } else { Fate::Pass }
+            if request.uri().path().ends_with("/pods") { Fault::Hang } else { Fault::None }
         },
     );
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let controller = manager.controller(reconciler).owns::<Pod>().register().unwrap();
     let running = start(&manager);
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     assert_eq!(controller.phase(), Phase::Syncing(vec!["watch of Pod".into()]));
     assert!(!manager.readiness().is_ready());
-    world.rule(|_| Fate::Pass);
+    world.rule(|_| Fault::None);
     manager.stop();
     running.ended().await.unwrap();
 }
@@ -38,24 +38,24 @@ async fn a_source_that_is_late_is_named_with_the_servers_words_and_heals() {
     world.create_map("a").await;
     world.rule(|request| {
         let pods = request.uri().path().ends_with("/pods");
-        if pods { Fate::Answer(403, FORBIDDEN) } else { Fate::Pass }
+        if pods { Fault::Respond(403, FORBIDDEN) } else { Fault::None }
     });
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let controller = manager.controller(reconciler).owns::<Pod>().register().unwrap();
-    let (other, mut other_told) = telling::<ConfigMap>();
+    let (other, mut other_told) = recording::<ConfigMap>();
     manager.controller(other).named("other").register().unwrap();
     let running = start(&manager);
-    // The rest runs.
+    // The other controllers run.
     assert_eq!(next(&mut other_told).await, key("a"));
     until(|| matches!(controller.phase(), Phase::SyncTimedOut(_))).await;
     let Phase::SyncTimedOut(error) = controller.phase() else { panic!() };
     assert!(error.contains("watch of Pod"), "{error}");
     assert!(error.contains("cannot list resource"), "{error}");
-    quiet(&mut told).await;
-    // The permission is granted: no restart is needed.
-    world.rule(|_| Fate::Pass);
-    assert_eq!(next(&mut told).await, key("a"));
+    quiet(&mut received).await;
+    // The permission is granted; no restart is needed.
+    world.rule(|_| Fault::None);
+    assert_eq!(next(&mut received).await, key("a"));
     until(|| manager.readiness().is_ready()).await;
     stop(&manager, running).await;
 }
@@ -65,10 +65,10 @@ async fn a_forbidden_type_shows_in_readiness_within_seconds() {
     let world = World::new().await;
     world.rule(|request| {
         let pods = request.uri().path().ends_with("/pods");
-        if pods { Fate::Answer(403, FORBIDDEN) } else { Fate::Pass }
+        if pods { Fault::Respond(403, FORBIDDEN) } else { Fault::None }
     });
     let manager = world.manager();
-    let (reconciler, _told) = telling::<ConfigMap>();
+    let (reconciler, _received) = recording::<ConfigMap>();
     manager.controller(reconciler).owns::<Pod>().register().unwrap();
     let running = start(&manager);
     let begun = tokio::time::Instant::now();
@@ -88,17 +88,17 @@ async fn a_deleted_object_is_reconciled_as_absent() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     let reconciler = crate::harness::each::<ConfigMap, _, _>(move |_, object, _| {
         let _ = sender.try_send(object.is_some());
         async { Ok(Action::done()) }
     });
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    assert!(next(&mut told).await);
+    assert!(next(&mut received).await);
     let api = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
     api.delete("a", &Default::default()).await.unwrap();
-    assert!(!next(&mut told).await);
+    assert!(!next(&mut received).await);
     let record = controller.journal().records().pop().unwrap();
     assert!(record.causes.kinds().contains(CauseKind::Deleted), "{record}");
     stop(&manager, running).await;
@@ -108,19 +108,19 @@ async fn a_deleted_object_is_reconciled_as_absent() {
 async fn triggers_from_outside_name_themselves() {
     let world = World::new().await;
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let (trigger, source) = Source::channel("billing");
     let every = Source::interval("hourly", Duration::from_secs(3600), |_| vec![key("timed")]);
     let controller =
         manager.controller(reconciler).source(source).source(every).register().unwrap();
     let running = start(&manager);
-    assert_eq!(next(&mut told).await, key("timed"));
+    assert_eq!(next(&mut received).await, key("timed"));
     assert!(trigger.send(key("called")).await);
-    assert_eq!(next(&mut told).await, key("called"));
+    assert_eq!(next(&mut received).await, key("called"));
     let record = controller.journal().records().pop().unwrap();
     assert_eq!(record.causes.to_string(), "billing external");
     let begun = tokio::time::Instant::now();
-    tokio::time::timeout(PATIENCE * 10, told.recv()).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT * 10, received.recv()).await.unwrap().unwrap();
     assert!(begun.elapsed() > Duration::from_secs(3500));
     stop(&manager, running).await;
     assert!(!trigger.send(key("late")).await);
@@ -130,7 +130,7 @@ async fn triggers_from_outside_name_themselves() {
 async fn objects_that_are_not_owned_reach_those_who_refer_to_them() {
     let world = World::new().await;
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     manager
         .index::<ConfigMap>("secret", |map| {
             map.data.iter().filter_map(|data| data.get("secret").cloned()).collect()
@@ -152,16 +152,16 @@ async fn objects_that_are_not_owned_reach_those_who_refer_to_them() {
         let mut map = crate::harness::map(name);
         map.data = Some([("secret".to_owned(), secret.to_owned())].into());
         maps.create(&Default::default(), &map).await.unwrap();
-        next(&mut told).await;
+        next(&mut received).await;
     }
     let secrets = evenkeel::kube::Api::<Secret>::namespaced(world.admin(), "default");
     let mut secret = Secret::default();
     secret.metadata.name = Some("one".to_owned());
     secrets.create(&Default::default(), &secret).await.unwrap();
-    let mut keys = [next(&mut told).await, next(&mut told).await];
+    let mut keys = [next(&mut received).await, next(&mut received).await];
     keys.sort();
     assert_eq!(keys, [key("a"), key("c")]);
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     stop(&manager, running).await;
 }
 
@@ -169,7 +169,7 @@ async fn objects_that_are_not_owned_reach_those_who_refer_to_them() {
 async fn a_watch_added_while_running_lasts_as_long_as_it_is_held() {
     let world = World::new().await;
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     until(|| controller.phase() == Phase::Running).await;
@@ -181,43 +181,43 @@ async fn a_watch_added_while_running_lasts_as_long_as_it_is_held() {
     };
     let guard = controller.watch(Watch::mapped::<Pod>(|_, _| vec![key("mapped")])).unwrap();
     create("one").await;
-    assert_eq!(next(&mut told).await, key("mapped"));
-    // Reading along does not keep it.
+    assert_eq!(next(&mut received).await, key("mapped"));
+    // A read does not keep the informer.
     assert!(manager.client().get::<Pod>(&key("one")).await.unwrap().is_some());
     drop(guard);
     world.requests();
     create("two").await;
-    quiet(&mut told).await;
+    quiet(&mut received).await;
     assert!(!world.requests().iter().any(|request| request.contains("pods")));
     assert!(manager.cache().health().iter().all(|health| health.kind.kind() != "Pod"));
     stop(&manager, running).await;
 }
 
-/// kube-runtime has one back-off around all watches of a controller, so one that fails delays the
-/// events of all others by seconds.
+/// kube-runtime has one backoff for all watches of a controller, so a failing watch delays the events
+/// of all others.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_fails_does_not_delay_the_others() {
     let world = World::new().await;
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let controller = manager.controller(reconciler).owns::<Pod>().register().unwrap();
     let running = start(&manager);
     until(|| controller.phase() == Phase::Running).await;
-    // From now on pods are forbidden, and their watch ends.
+    // Pods are forbidden from now on, and their watch ends.
     world.rule(|request| {
         let pods = request.uri().path().ends_with("/pods");
-        if pods { Fate::Answer(403, FORBIDDEN) } else { Fate::Pass }
+        if pods { Fault::Respond(403, FORBIDDEN) } else { Fault::None }
     });
     tokio::time::sleep(Duration::from_secs(1200)).await;
     until(|| !manager.readiness().is_ready()).await;
     for n in 0..20 {
         let begun = tokio::time::Instant::now();
         world.create_map(&format!("map-{n}")).await;
-        next(&mut told).await;
+        next(&mut received).await;
         assert!(begun.elapsed() < Duration::from_millis(10), "{:?}", begun.elapsed());
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
-    world.rule(|_| Fate::Pass);
+    world.rule(|_| Fault::None);
     until(|| manager.readiness().is_ready()).await;
     stop(&manager, running).await;
 }
@@ -236,10 +236,10 @@ async fn a_type_may_come_and_go_while_the_controller_runs() {
     }
     let world = World::new().await;
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<Widget>();
+    let (reconciler, mut received) = recording::<Widget>();
     let optional = TypeOptions::new().optional();
     manager.controller(reconciler).cached(optional).register().unwrap();
-    let (other, mut other_told) = telling::<ConfigMap>();
+    let (other, mut other_told) = recording::<ConfigMap>();
     manager.controller(other).register().unwrap();
     let running = start(&manager);
     world.create_map("a").await;
@@ -255,11 +255,11 @@ async fn a_type_may_come_and_go_while_the_controller_runs() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, created).await.unwrap();
-    assert_eq!(next(&mut told).await, key("w"));
+    tokio::time::timeout(TIMEOUT, created).await.unwrap();
+    assert_eq!(next(&mut received).await, key("w"));
 
     definitions.delete("widgets.example.com", &Default::default()).await.unwrap();
-    assert_eq!(next(&mut told).await, key("w"), "its object is gone with the type");
+    assert_eq!(next(&mut received).await, key("w"), "its object is gone with the type");
     world.create_map("b").await;
     assert_eq!(next(&mut other_told).await, key("b"));
     until(|| manager.readiness().is_ready()).await;
@@ -272,13 +272,13 @@ async fn a_resync_looks_again_at_low_priority_without_asking_the_server() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let hourly = TypeOptions::new().resync(Duration::from_secs(400));
     let controller = manager.controller(reconciler).cached(hourly).register().unwrap();
     let running = start(&manager);
-    next(&mut told).await;
+    next(&mut received).await;
     world.requests();
-    next(&mut told).await;
+    next(&mut received).await;
     let record = controller.journal().records().pop().unwrap();
     assert!(record.causes.kinds().contains(CauseKind::Resync), "{record}");
     assert_eq!(record.priority, evenkeel::queue::LOW_PRIORITY);
@@ -291,10 +291,10 @@ async fn an_interval_looks_things_up_once_they_are_there() {
     let world = World::new().await;
     world.create_map("a").await;
     let slow = world.clone();
-    world.rule(|_| Fate::Hang);
+    world.rule(|_| Fault::Hang);
     let manager = world.manager();
     manager.index::<ConfigMap>("all", |_| vec!["all".to_owned()]).unwrap();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = asked.clone();
     let hourly = Source::interval("hourly", Duration::from_secs(3600), move |cx| {
@@ -307,10 +307,10 @@ async fn an_interval_looks_things_up_once_they_are_there() {
         manager.controller(reconciler).source(hourly).filter_object(never).register().unwrap();
     let running = start(&manager);
     tokio::time::sleep(Duration::from_secs(5)).await;
-    slow.rule(|_| Fate::Pass);
-    assert_eq!(next(&mut told).await, key("a"));
+    slow.rule(|_| Fault::None);
+    assert_eq!(next(&mut received).await, key("a"));
     let begun = tokio::time::Instant::now();
-    tokio::time::timeout(PATIENCE * 20, told.recv()).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT * 20, received.recv()).await.unwrap().unwrap();
     assert!(begun.elapsed() > Duration::from_secs(7000), "{:?}", begun.elapsed());
     assert!(controller.reconcile_counts().panics == 0);
     stop(&manager, running).await;
@@ -323,26 +323,26 @@ async fn an_event_is_mapped_though_another_object_is_in_doubt() {
     world.create_map("a").await;
     let manager = world.manager();
     manager.index::<ConfigMap>("all", |_| vec!["all".to_owned()]).unwrap();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     manager
         .controller(reconciler)
         .watches::<ServiceAccount>(|_, cx| cx.indexed::<ConfigMap>("all", "all"))
         .register()
         .unwrap();
     let running = start(&manager);
-    assert_eq!(next(&mut told).await, key("a"));
-    crate::harness::quiet(&mut told).await;
-    // The answer is lost before the server is asked, so that no event mends the doubt.
+    assert_eq!(next(&mut received).await, key("a"));
+    crate::harness::quiet(&mut received).await;
+    // The request does not reach the server, so that no event resolves the unknown outcome.
     world.rule(|request| match *request.method() {
-        http::Method::POST => Fate::Answer(504, "{}"),
-        _ => Fate::Pass,
+        http::Method::POST => Fault::Respond(504, "{}"),
+        _ => Fault::None,
     });
     manager.client().create(&crate::harness::map("lost")).await.unwrap_err();
     let accounts = evenkeel::kube::Api::<ServiceAccount>::namespaced(world.admin(), "default");
     let mut account = ServiceAccount::default();
     account.metadata.name = Some("x".to_owned());
     accounts.create(&Default::default(), &account).await.unwrap();
-    assert_eq!(next(&mut told).await, key("a"));
+    assert_eq!(next(&mut received).await, key("a"));
     stop(&manager, running).await;
 }
 
@@ -364,15 +364,15 @@ async fn a_condition_on_changes_loses_no_deletion_in_any_combination() {
         let world = World::new().await;
         world.create_map("a").await;
         let manager = world.manager();
-        let (reconciler, mut told) = telling::<ConfigMap>();
+        let (reconciler, mut received) = recording::<ConfigMap>();
         let name = format!("{predicate:?}");
         let controller = manager.controller(reconciler).filter(predicate).register().unwrap();
         let running = start(&manager);
         until(|| controller.phase() == evenkeel::controller::Phase::Running).await;
-        while tokio::time::timeout(Duration::from_secs(1), told.recv()).await.is_ok() {}
+        while tokio::time::timeout(Duration::from_secs(1), received.recv()).await.is_ok() {}
         let api = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
         api.delete("a", &Default::default()).await.unwrap();
-        let came = tokio::time::timeout(PATIENCE, told.recv()).await;
+        let came = tokio::time::timeout(TIMEOUT, received.recv()).await;
         assert_eq!(came.ok().flatten(), Some(key("a")), "{name}");
         stop(&manager, running).await;
     }
@@ -383,15 +383,15 @@ async fn every_update_of_a_type_without_generations_is_a_change() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (reconciler, mut told) = telling::<ConfigMap>();
+    let (reconciler, mut received) = recording::<ConfigMap>();
     let changed = evenkeel::predicate::generation_changed();
     manager.controller(reconciler).filter_object(changed).register().unwrap();
     let running = start(&manager);
-    next(&mut told).await;
+    next(&mut received).await;
     let api = evenkeel::kube::Api::<ConfigMap>::namespaced(world.admin(), "default");
     let patch = evenkeel::client::Patch::Merge(serde_json::json!({"data": {"a": "b"}}));
     api.patch("a", &Default::default(), &patch).await.unwrap();
-    assert_eq!(next(&mut told).await, key("a"));
+    assert_eq!(next(&mut received).await, key("a"));
     stop(&manager, running).await;
 }
 
@@ -407,14 +407,14 @@ async fn only_watches_that_ask_for_it_are_resynced() {
     accounts.create(&Default::default(), &account).await.unwrap();
     for asks in [false, true] {
         let manager = world.manager();
-        let (reconciler, mut told) = telling::<ConfigMap>();
+        let (reconciler, mut received) = recording::<ConfigMap>();
         let watch = Watch::mapped::<ServiceAccount>(|_, _| vec![key("of-x")]);
         let watch = watch.cached(TypeOptions::new().resync(Duration::from_secs(20)));
         let watch = if asks { watch.resynced() } else { watch };
         manager.controller(reconciler).watch(watch).register().unwrap();
         let running = start(&manager);
-        next(&mut told).await;
-        let again = tokio::time::timeout(Duration::from_secs(100), told.recv()).await;
+        next(&mut received).await;
+        let again = tokio::time::timeout(Duration::from_secs(100), received.recv()).await;
         assert_eq!(again.is_ok(), asks);
         stop(&manager, running).await;
     }

@@ -1,4 +1,4 @@
-//! Writes: truthful, and not sent when they would change nothing.
+//! Writes, status updates, finalizers and owned applies.
 
 use evenkeel::Condition;
 use evenkeel::cache::TypeOptions;
@@ -26,7 +26,7 @@ async fn an_apply_that_changes_nothing_is_not_sent_again() {
     assert_eq!(first.metadata.resource_version, second.metadata.resource_version);
     assert!(!world.requests().iter().any(|request| request.starts_with("PATCH")));
 
-    // Somebody else changes it: the apply is sent, and the change is undone by force only.
+    // Another manager changes it: the apply is sent, and reverts the change only with force.
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
     let theirs = evenkeel::kube::api::Patch::Merge(json!({"data": {"k": "2"}}));
     maps.patch("a", &Default::default(), &theirs).await.unwrap();
@@ -59,14 +59,14 @@ async fn a_status_that_changes_nothing_is_not_sent() {
     let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
 
     struct Reporter(tokio::sync::mpsc::Sender<Option<String>>);
     impl Reconciler for Reporter {
         type Object = Deployment;
         async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Action> {
             let Some(deployment) = cx.object() else { return Ok(Action::done()) };
-            let condition = Condition::new("Checked", true, "LookedAt", "all is well");
+            let condition = Condition::new("Checked", true, "Reconciled", "all replicas are up");
             let written = cx.status(&deployment).condition(condition).write().await?;
             let _ = self
                 .0
@@ -79,9 +79,9 @@ async fn a_status_that_changes_nothing_is_not_sent() {
     let running = start(&manager);
     let record = follower.recv().await.unwrap();
     assert_eq!(record.outcome, evenkeel::journal::Outcome::Done);
-    assert!(next(&mut told).await.is_some());
-    assert!(next(&mut told).await.is_none(), "the second reconcile finds it as it left it");
-    quiet(&mut told).await;
+    assert!(next(&mut received).await.is_some());
+    assert!(next(&mut received).await.is_none(), "the second reconcile finds it as it left it");
+    quiet(&mut received).await;
     let stored = deployments.get("web").await.unwrap();
     let status = stored.status.unwrap();
     assert_eq!(status.observed_generation, Some(1));
@@ -96,7 +96,7 @@ async fn the_status_of_a_built_in_type_is_set_in_its_own_terms() {
     let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
 
     struct Counter(tokio::sync::mpsc::Sender<bool>);
     impl Reconciler for Counter {
@@ -113,14 +113,14 @@ async fn the_status_of_a_built_in_type_is_set_in_its_own_terms() {
     }
     manager.controller(Counter(sender)).register().unwrap();
     let running = start(&manager);
-    assert!(next(&mut told).await);
-    assert!(!next(&mut told).await, "the second reconcile finds it as it left it");
+    assert!(next(&mut received).await);
+    assert!(!next(&mut received).await, "the second reconcile finds it as it left it");
     let stored = deployments.get("web").await.unwrap();
     let status = stored.status.clone().unwrap();
     assert_eq!((status.replicas, status.observed_generation), (Some(3), Some(1)));
     assert_eq!(stored.metadata.labels, None);
 
-    // All of it, by who has worked all of it out.
+    // The whole status, by its only writer.
     let client = manager.client();
     let mut new = status.clone();
     (new.replicas, new.collision_count) = (None, Some(2));
@@ -178,7 +178,7 @@ async fn a_finalizer_is_added_first_and_cleaned_up_once() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     struct Dns(tokio::sync::mpsc::Sender<&'static str>);
     impl Reconciler for Dns {
         type Object = ConfigMap;
@@ -208,16 +208,16 @@ async fn a_finalizer_is_added_first_and_cleaned_up_once() {
     }
     manager.controller(Dns(sender)).register().unwrap();
     let running = start(&manager);
-    assert_eq!(next(&mut told).await, "kept");
+    assert_eq!(next(&mut received).await, "kept");
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
-    // The finalizer itself was an update.
-    assert_eq!(next(&mut told).await, "kept");
+    // Adding the finalizer was an update.
+    assert_eq!(next(&mut received).await, "kept");
     maps.delete("a", &Default::default()).await.unwrap();
-    assert_eq!(next(&mut told).await, "cleaned");
-    assert_eq!(next(&mut told).await, "gone");
+    assert_eq!(next(&mut received).await, "cleaned");
+    assert_eq!(next(&mut received).await, "gone");
     assert!(maps.get_opt("a").await.unwrap().is_none());
-    assert_eq!(next(&mut told).await, "gone");
-    quiet(&mut told).await;
+    assert_eq!(next(&mut received).await, "gone");
+    quiet(&mut received).await;
     stop(&manager, running).await;
 }
 
@@ -226,7 +226,7 @@ async fn applied_children_are_owned_and_go_to_the_owners_namespace() {
     let world = World::new().await;
     let owner = world.create_map("owner").await;
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     struct Maker(tokio::sync::mpsc::Sender<Arc<Deployment>>);
     impl Reconciler for Maker {
         type Object = ConfigMap;
@@ -240,14 +240,14 @@ async fn applied_children_are_owned_and_go_to_the_owners_namespace() {
     }
     manager.controller(Maker(sender)).named("maker").owns::<Deployment>().register().unwrap();
     let running = start(&manager);
-    let child = next(&mut told).await;
+    let child = next(&mut received).await;
     assert_eq!(child.metadata.namespace.as_deref(), Some("default"));
     assert!(evenkeel::owner::is_controller(&owner, &*child));
     let managers = child.metadata.managed_fields.as_ref().unwrap();
     assert_eq!(managers[0].manager.as_deref(), Some("maker"));
-    // Its creation brings the owner up once more, and then there is nothing to do.
-    next(&mut told).await;
-    quiet(&mut told).await;
+    // Its creation triggers one more reconcile of the owner, which changes nothing.
+    next(&mut received).await;
+    quiet(&mut received).await;
     stop(&manager, running).await;
     let _ = each::<ConfigMap, _, _>(|_, _, _| async { Ok(Action::done()) });
 }
@@ -258,12 +258,12 @@ async fn statuses_of_one_reconcile_add_up() {
     let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     let reconciler =
         evenkeel::reconciler_fn(move |web: Arc<Deployment>, cx: Context<Deployment>| {
             let sender = sender.clone();
             async move {
-                // Both start from what was read at the beginning.
+                // Both start from the initially read object.
                 cx.status(&web)
                     .condition(Condition::new("Ready", false, "Starting", ""))
                     .write()
@@ -278,16 +278,16 @@ async fn statuses_of_one_reconcile_add_up() {
         });
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    next(&mut told).await;
-    quiet_after(&mut told).await;
+    next(&mut received).await;
+    quiet_after(&mut received).await;
     let status = deployments.get("web").await.unwrap().status.unwrap();
     let names: Vec<_> = status.conditions.unwrap().into_iter().map(|c| c.type_).collect();
     assert_eq!(names, ["Ready", "Checked"]);
     stop(&manager, running).await;
 }
 
-async fn quiet_after(told: &mut tokio::sync::mpsc::Receiver<()>) {
-    while tokio::time::timeout(Duration::from_secs(60), told.recv()).await.is_ok() {}
+async fn quiet_after(received: &mut tokio::sync::mpsc::Receiver<()>) {
+    while tokio::time::timeout(Duration::from_secs(60), received.recv()).await.is_ok() {}
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,7 +297,7 @@ async fn a_status_never_undoes_what_others_told() {
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
     world.freeze();
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     let other = deployments.clone();
     let reconciler = evenkeel::reconciler_fn(
         move |web: Arc<Deployment>, cx: Context<Deployment>| {
@@ -318,8 +318,8 @@ async fn a_status_never_undoes_what_others_told() {
     );
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    assert_eq!(next(&mut told).await, Some(true), "somebody was faster");
-    assert_eq!(next(&mut told).await, None, "the retry reads what he told");
+    assert_eq!(next(&mut received).await, Some(true), "somebody was faster");
+    assert_eq!(next(&mut received).await, None, "the retry reads what he received");
     let status = deployments.get("web").await.unwrap().status.unwrap();
     let names: Vec<_> = status.conditions.unwrap().into_iter().map(|c| c.type_).collect();
     assert_eq!(names, ["Theirs", "Ours"]);
@@ -337,7 +337,7 @@ async fn a_clean_up_that_fails_shows_in_the_objects_events() {
     maps.create(&Default::default(), &object).await.unwrap();
     maps.delete("a", &Default::default()).await.unwrap();
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     let reconciler = evenkeel::reconciler_fn(move |_: Arc<ConfigMap>, cx: Context<ConfigMap>| {
         let sender = sender.clone();
         async move {
@@ -349,8 +349,8 @@ async fn a_clean_up_that_fails_shows_in_the_objects_events() {
     });
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    next(&mut told).await;
-    next(&mut told).await;
+    next(&mut received).await;
+    next(&mut received).await;
     stop(&manager, running).await;
     let events = Api::<Event>::namespaced(world.admin(), "default");
     let events = events.list(&Default::default()).await.unwrap().items;
@@ -364,7 +364,7 @@ async fn what_a_type_does_not_know_survives_an_update_of_what_it_does() {
     use evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use std::borrow::Cow;
 
-    /// A service account as somebody knows it who is not aware of its tokens.
+    /// A ServiceAccount type without its tokens.
     #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
     struct Account {
         metadata: ObjectMeta,
@@ -421,7 +421,7 @@ async fn an_owning_apply_leaves_alone_what_the_owner_does_not_control() {
     world.create_map("owner").await;
     let theirs = world.create_map("child").await;
     let manager = world.manager();
-    let (sender, mut told) = tokio::sync::mpsc::channel(4096);
+    let (sender, mut received) = tokio::sync::mpsc::channel(4096);
     struct Maker(tokio::sync::mpsc::Sender<String>);
     impl Reconciler for Maker {
         type Object = ConfigMap;
@@ -444,13 +444,13 @@ async fn an_owning_apply_leaves_alone_what_the_owner_does_not_control() {
     }
     manager.controller(Maker(sender)).named("maker").register().unwrap();
     let running = start(&manager);
-    let refused = next(&mut told).await;
+    let refused = next(&mut received).await;
     assert_eq!(
         refused,
         "apply ConfigMap default/child: the object exists and is not controlled by ConfigMap \
          default/owner; adopt it first"
     );
-    assert_eq!(next(&mut told).await, "true");
+    assert_eq!(next(&mut received).await, "true");
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
     assert_eq!(maps.get("child").await.unwrap().metadata.uid, theirs.metadata.uid);
     stop(&manager, running).await;

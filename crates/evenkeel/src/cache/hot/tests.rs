@@ -20,11 +20,11 @@ fn is_kept(entry: &Entry) -> bool {
 
 #[test]
 fn what_fits_the_budget_stays_and_is_shared() {
-    let hot = Hot::new(1 << 20);
+    let hot = DecodedLru::new(1 << 20);
     let entry = entry("a");
     let first = Arc::as_ptr(&hot.typed::<ConfigMap>(&entry).unwrap());
     assert_eq!(first, Arc::as_ptr(&hot.typed::<ConfigMap>(&entry).unwrap()));
-    assert_eq!(hot.bytes(), entry.body_len() * GROWTH);
+    assert_eq!(hot.bytes(), entry.body_len() * DECODED_FACTOR);
     drop(entry);
     assert_eq!(hot.bytes(), 0, "an object that is gone takes no budget");
 }
@@ -32,7 +32,7 @@ fn what_fits_the_budget_stays_and_is_shared() {
 #[test]
 fn what_is_used_outlives_what_is_not() {
     let entries: Vec<_> = (0..100).map(|at| entry(&format!("e{at:02}"))).collect();
-    let hot = Hot::new(entries[0].body_len() * GROWTH * 10);
+    let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR * 10);
     for (at, other) in entries.iter().enumerate() {
         hot.typed::<ConfigMap>(other).unwrap();
         assert!(hot.bytes() <= hot.budget);
@@ -47,7 +47,7 @@ fn what_is_used_outlives_what_is_not() {
 #[test]
 fn what_someone_holds_is_shared_even_when_it_was_let_go() {
     let entries: Vec<_> = (0..20).map(|at| entry(&format!("e{at:02}"))).collect();
-    let hot = Hot::new(entries[0].body_len() * GROWTH);
+    let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR);
     let held = hot.typed::<ConfigMap>(&entries[0]).unwrap();
     entries.iter().for_each(|entry| drop(hot.typed::<ConfigMap>(entry)));
     let again = hot.typed::<ConfigMap>(&entries[0]).unwrap();
@@ -56,7 +56,7 @@ fn what_someone_holds_is_shared_even_when_it_was_let_go() {
 
 #[test]
 fn an_object_larger_than_the_budget_is_only_shared() {
-    let hot = Hot::new(10);
+    let hot = DecodedLru::new(10);
     let entry = entry("a");
     drop(hot.typed::<ConfigMap>(&entry).unwrap());
     assert!(!is_kept(&entry));
@@ -65,21 +65,21 @@ fn an_object_larger_than_the_budget_is_only_shared() {
 
 #[test]
 fn the_ring_does_not_grow_with_objects_that_are_gone() {
-    let hot = Hot::new(1 << 30);
+    let hot = DecodedLru::new(1 << 30);
     for round in 0..10_000 {
         hot.typed::<ConfigMap>(&entry(&round.to_string())).unwrap();
     }
-    assert!(hot.ring.lock().len() <= SWEEP + 2);
+    assert!(hot.ring.lock().len() <= SWEEP_MIN + 2);
 }
 
 #[test]
 fn a_list_beyond_the_budget_drives_nothing_out() {
     let entries: Vec<_> = (0..100).map(|at| entry(&format!("e{at:02}"))).collect();
-    let hot = Hot::new(entries[0].body_len() * GROWTH * 10);
+    let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR * 10);
     let kept = hot.typed::<ConfigMap>(&entries[7]).unwrap();
     let listed = hot.typed_all::<ConfigMap>(&entries).unwrap();
     assert!(Arc::ptr_eq(&kept, &listed[7]), "what is kept is not decoded again");
-    assert_eq!(hot.bytes(), entries[7].body_len() * GROWTH);
+    assert_eq!(hot.bytes(), entries[7].body_len() * DECODED_FACTOR);
     let weak = Arc::downgrade(&listed[8]);
     drop(listed);
     assert_eq!(weak.strong_count(), 0);

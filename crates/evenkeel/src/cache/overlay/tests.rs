@@ -9,7 +9,7 @@ use serde_json::json;
 
 use std::collections::BTreeSet;
 
-use super::{Doubt, HIDDEN, Uid};
+use super::{HIDDEN_TIMEOUT, Uid, UnknownOutcome};
 use crate::cache::entry::Entry;
 use crate::cache::ingest::Ingest;
 use crate::cache::tests::{Fed, raw};
@@ -36,13 +36,13 @@ async fn a_write_is_read_back_until_the_watch_has_come_as_far() {
     // An event from before the write does not undo it.
     fed.feed.changed(&raw("a", "u1", 6, "x"));
     assert_eq!(version(&fed, "a"), Some(8));
-    assert_eq!(fed.informer.stats().overlaid, 1);
+    assert_eq!(fed.informer.stats().own_writes, 1);
     fed.feed.changed(&raw("a", "u1", 8, "2"));
-    assert_eq!((version(&fed, "a"), fed.informer.stats().overlaid), (Some(8), 0));
+    assert_eq!((version(&fed, "a"), fed.informer.stats().own_writes), (Some(8), 0));
     // A reply that comes after its event, and after a newer one, does nothing.
     fed.feed.changed(&raw("a", "u1", 9, "3"));
     fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
-    assert_eq!((version(&fed, "a"), fed.informer.stats().overlaid), (Some(9), 0));
+    assert_eq!((version(&fed, "a"), fed.informer.stats().own_writes), (Some(9), 0));
     // An older reply that comes after a newer one neither.
     fed.cache.wrote(&kind, &raw("a", "u1", 12, "5"));
     fed.cache.wrote(&kind, &raw("a", "u1", 11, "4"));
@@ -124,7 +124,7 @@ async fn a_deleted_uid_the_watch_never_saw_is_forgotten_in_time() {
     fed.list(5, []);
     fed.cache.deleted(&Kind::of::<ConfigMap>(), &key("a"), &Uid::new("u1"));
     assert!(!fed.informer.0.0.contents.overlay.is_idle());
-    tokio::time::advance(HIDDEN).await;
+    tokio::time::advance(HIDDEN_TIMEOUT).await;
     fed.feed.bookmark("6");
     assert!(fed.informer.0.0.contents.overlay.is_idle());
 }
@@ -162,27 +162,27 @@ async fn a_lost_answer_makes_the_next_read_a_live_one() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let kind = Kind::of::<ConfigMap>();
-    let doubts = |fed: &Fed| match fed.informer.list(&Query::default()) {
-        Err(ReadError::Uncertain { doubts, .. }) => doubts,
+    let outcomes = |fed: &Fed| match fed.informer.list(&Query::default()) {
+        Err(ReadError::UnknownOutcome { outcomes, .. }) => outcomes,
         other => panic!("{other:?}"),
     };
-    fed.cache.uncertain(&kind, &key("a"));
+    fed.cache.invalidate(&kind, &key("a"));
     let error = fed.informer.get(&key("a")).unwrap_err();
     assert!(error.to_string().contains("default/a"), "{error}");
-    assert!(fed.get("b").is_some(), "others are not in doubt");
+    assert!(fed.get("b").is_some(), "others are not in outcome");
     let elsewhere = Query { namespace: Some("other"), ..Query::default() };
     assert!(fed.informer.list(&elsewhere).is_ok());
-    let first = doubts(&fed);
+    let first = outcomes(&fed);
     assert_eq!(first.len(), 1);
     // A further lost answer while the live read was on its way is not cleared up by it.
-    fed.cache.uncertain(&kind, &key("a"));
-    fed.cache.resolved(&kind, &first[0], Some(&raw("a", "u1", 7, "2")));
-    let second = doubts(&fed);
-    fed.cache.resolved(&kind, &second[0], Some(&raw("a", "u1", 8, "3")));
+    fed.cache.invalidate(&kind, &key("a"));
+    fed.cache.record_live_read(&kind, &first[0], Some(&raw("a", "u1", 7, "2")));
+    let second = outcomes(&fed);
+    fed.cache.record_live_read(&kind, &second[0], Some(&raw("a", "u1", 8, "3")));
     assert_eq!(version(&fed, "a"), Some(8));
     // What turns out to be gone is hidden.
-    fed.cache.uncertain(&kind, &key("b"));
-    fed.cache.resolved(&kind, &doubts(&fed)[0], None);
+    fed.cache.invalidate(&kind, &key("b"));
+    fed.cache.record_live_read(&kind, &outcomes(&fed)[0], None);
     assert_eq!(version(&fed, "b"), None);
 }
 
@@ -196,14 +196,14 @@ async fn versions_that_are_no_numbers_never_hide_anything() {
     fed.list(5, [&*odd("x1")]);
     let kind = Kind::of::<ConfigMap>();
     fed.cache.wrote(&kind, &odd("x2"));
-    let Err(ReadError::Uncertain { doubts, .. }) = fed.informer.get(&key("a")) else {
+    let Err(ReadError::UnknownOutcome { outcomes, .. }) = fed.informer.get(&key("a")) else {
         panic!("the next read has to be live");
     };
-    fed.cache.resolved(&kind, &doubts[0], Some(&odd("x2")));
+    fed.cache.record_live_read(&kind, &outcomes[0], Some(&odd("x2")));
     assert!(fed.get("a").is_some(), "and only the next");
     fed.feed.changed(&odd("x2"));
     assert_eq!(fed.get("a").unwrap().json(), odd_entry(&odd("x2")).json());
-    assert_eq!(fed.informer.stats().overlaid, 0);
+    assert_eq!(fed.informer.stats().own_writes, 0);
 }
 
 fn odd_entry(raw: &[u8]) -> Entry {
@@ -353,7 +353,7 @@ impl Model {
                 let name = Key::namespaced("default", &format!("k{key}"));
                 let found = loop {
                     match self.fed.informer.get(&name) {
-                        Err(ReadError::Uncertain { doubts, .. }) => self.resolve(&doubts),
+                        Err(ReadError::UnknownOutcome { outcomes, .. }) => self.resolve(&outcomes),
                         other => break other.unwrap(),
                     }
                 };
@@ -362,7 +362,7 @@ impl Model {
             Step::List => {
                 let found = loop {
                     match self.fed.informer.list(&Query::default()) {
-                        Err(ReadError::Uncertain { doubts, .. }) => self.resolve(&doubts),
+                        Err(ReadError::UnknownOutcome { outcomes, .. }) => self.resolve(&outcomes),
                         other => break other.unwrap(),
                     }
                 };
@@ -376,13 +376,13 @@ impl Model {
         }
     }
 
-    /// Reads objects in doubt from the server.
-    fn resolve(&mut self, doubts: &[Doubt]) {
-        for doubt in doubts {
-            let key = (0..KEYS).find(|key| doubt.key().name() == format!("k{key}")).unwrap();
+    /// Reads objects in outcome from the server.
+    fn resolve(&mut self, outcomes: &[UnknownOutcome]) {
+        for outcome in outcomes {
+            let key = (0..KEYS).find(|key| outcome.key().name() == format!("k{key}")).unwrap();
             let Moment { version, state } = self.history[key].last().unwrap().clone();
             let raw = state.as_ref().map(|state| Self::raw(key, version, state));
-            self.fed.cache.resolved(&Kind::of::<ConfigMap>(), doubt, raw.as_deref());
+            self.fed.cache.record_live_read(&Kind::of::<ConfigMap>(), outcome, raw.as_deref());
             if raw.is_some() {
                 self.raise(key, version);
             }
@@ -492,7 +492,7 @@ fn run(selective: bool, steps: Vec<Step>) {
         model.step(Step::Bookmark);
         model.fed.feed.bookmark(&model.version.to_string());
         model.step(Step::List);
-        assert_eq!(model.fed.informer.stats().overlaid, 0);
+        assert_eq!(model.fed.informer.stats().own_writes, 0);
         for key in 0..KEYS {
             let stored = model
                 .fed

@@ -1,7 +1,6 @@
-//! The objects that share something, in the order of their keys.
+//! The objects of one index value, ordered by key.
 //!
-//! Most owners have a handful of children and most index values a handful of objects; a tree for
-//! each would take more memory than what it points at.
+//! Most index values have few objects, for which a vector needs less memory than a tree.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,8 +9,8 @@ use std::sync::Arc;
 use super::super::entry::Entry;
 use crate::key::Key;
 
-/// From here on a tree pays.
-const FEW: usize = 32;
+/// The maximum length of the vector.
+const VEC_LEN_MAX: usize = 32;
 
 #[derive(Debug)]
 pub(super) enum Bucket {
@@ -37,7 +36,7 @@ impl Bucket {
         self.len() == 0
     }
 
-    /// Puts an object in place of the one of the same key.
+    /// Inserts or replaces an object.
     pub(super) fn put(&mut self, entry: &Arc<Entry>) {
         let key = &entry.meta().key;
         match self {
@@ -47,7 +46,7 @@ impl Bucket {
             Self::Few(entries) => match entries.binary_search_by(|other| other.meta().key.cmp(key))
             {
                 Ok(at) => entries[at] = entry.clone(),
-                Err(at) if entries.len() < FEW => entries.insert(at, entry.clone()),
+                Err(at) if entries.len() < VEC_LEN_MAX => entries.insert(at, entry.clone()),
                 Err(_) => {
                     let entries = std::mem::take(entries);
                     let keyed = entries.into_iter().chain([entry.clone()]);
@@ -82,12 +81,12 @@ impl Bucket {
     }
 }
 
-/// The part of a tree that is of one namespace.
+/// Iterates over one namespace of a tree.
 pub(super) fn range<'a>(
     entries: &'a BTreeMap<Key, Arc<Entry>>,
     namespace: &str,
 ) -> impl Iterator<Item = (&'a Key, &'a Arc<Entry>)> {
-    // `0` follows the slash that ends the namespace.
+    // `0` follows the slash in ASCII.
     let (from, to) = (format!("{namespace}/"), format!("{namespace}0"));
     entries.range::<str, _>((Bound::Included(&*from), Bound::Excluded(&*to)))
 }

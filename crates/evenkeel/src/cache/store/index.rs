@@ -1,8 +1,7 @@
-//! The ways to find objects other than by key, so that a list costs what it returns.
+//! Indexes for lists, so that the cost of a list depends on its result.
 //!
-//! Order and namespaces come from one tree of all keys. Labels and owners are indexed from the first
-//! question on that could use it, one label name at a time; users' own indexes from when they are
-//! defined.
+//! A tree of all keys serves order and namespaces. Labels and owners are indexed from the first query
+//! that benefits from it, per label name; user indexes from their definition.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,20 +18,20 @@ use super::bucket::{Bucket, range};
 use crate::key::Key;
 use crate::uid::Uid;
 
-/// A list that looks at no more objects than this needs no index made for it.
-const CHEAP: usize = 64;
+/// A list that scans at most this many objects does not build an index.
+const SCAN_MAX: usize = 64;
 
-/// Selectors made of users' input must not fill the memory with indexes.
-const MOST_LABELS: usize = 64;
+/// The maximum number of label indexes: selectors may come from user input.
+const LABEL_INDEXES_MAX: usize = 64;
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 type Values = Box<[Box<str>]>;
 
-/// A user's index: its name, and the values of an object.
+/// A user index: its name and its function.
 #[derive(Clone)]
 pub(in super::super) struct Definition {
     pub(in super::super) name: Arc<str>,
-    #[expect(clippy::type_complexity, reason = "it stands here once")]
+    #[expect(clippy::type_complexity, reason = "used once")]
     pub(in super::super) function:
         Arc<dyn Fn(&Arc<Entry>) -> Result<Vec<String>, String> + Send + Sync>,
 }
@@ -44,15 +43,15 @@ impl fmt::Debug for Definition {
 }
 
 impl Definition {
-    /// The values of an object, sorted; none, and a word in the log, if the function fails.
+    /// Returns the sorted values of an object; none if the function fails, which is logged.
     pub(super) fn values(&self, entry: &Arc<Entry>) -> Values {
         let values = catch_unwind(AssertUnwindSafe(|| (self.function)(entry)))
-            .unwrap_or_else(|_| Err("the function panicked".to_owned()));
+            .unwrap_or_else(|_| Err("index function panicked".to_owned()));
         let mut values: Vec<Box<str>> = match values {
             Ok(values) => values.into_iter().map(String::into_boxed_str).collect(),
             Err(error) => {
                 let (kind, key) = (entry.kind(), entry.meta().key());
-                tracing::error!(%kind, %key, index = &*self.name, error, "object is not indexed");
+                tracing::error!(%kind, %key, index = &*self.name, error, "failed to index object");
                 Vec::new()
             }
         };
@@ -62,11 +61,11 @@ impl Definition {
     }
 }
 
-/// There is no index of that name.
+/// The index does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct UnknownIndex;
 
-/// All users' indexes, shared so that their functions can run without a lock.
+/// The user indexes, shared so that their functions can run without a lock.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Definitions(Arc<[Definition]>);
 
@@ -75,7 +74,7 @@ impl Definitions {
         self.0.iter().find(|definition| &*definition.name == name).cloned()
     }
 
-    /// An object's values in each.
+    /// Returns the values of an object in each index.
     pub(super) fn values(&self, entry: &Arc<Entry>) -> Vec<Values> {
         self.0.iter().map(|definition| definition.values(entry)).collect()
     }
@@ -84,7 +83,7 @@ impl Definitions {
 #[derive(Debug)]
 pub(super) struct Index {
     ordered: BTreeMap<Key, Arc<Entry>>,
-    /// How many objects each namespace has.
+    /// The number of objects per namespace.
     namespaces: Map<String, usize>,
     labels: BTreeMap<Box<str>, ByLabel>,
     owners: Option<Map<Uid, Bucket>>,
@@ -94,7 +93,7 @@ pub(super) struct Index {
     hasher: FixedState,
 }
 
-/// The objects that have one label, by its value.
+/// The objects with one label, by its value.
 #[derive(Debug)]
 struct ByLabel {
     values: Map<String, Bucket>,
@@ -104,17 +103,16 @@ struct ByLabel {
 #[derive(Debug)]
 struct ByUser {
     values: Map<String, Bucket>,
-    /// What an object is found under, so that it is taken out of there even if the function would
-    /// now say otherwise.
+    /// The values of each object, to remove it even if the function returns other values now.
     objects: Map<Key, Values>,
 }
 
-/// The cheapest way found to answer a query.
+/// The access path of a query.
 #[derive(Clone, Copy)]
-enum Way<'a> {
+enum AccessPath<'a> {
     All,
     Bucket(Option<&'a Bucket>),
-    /// Several buckets, whose order is to be made.
+    /// Several buckets, whose objects must be sorted.
     Buckets(&'a Expression),
 }
 
@@ -141,7 +139,7 @@ impl Index {
         self.ordered.insert(key.clone(), new.clone());
         match old {
             None => *self.namespaces.entry_ref(key.namespace().unwrap_or("")).or_insert(0) += 1,
-            Some(old) => self.forget(old, Some(new)),
+            Some(old) => self.unindex(old, Some(new)),
         }
         for (name, index) in &mut self.labels {
             if let Some(value) = new.meta().label(name) {
@@ -168,14 +166,14 @@ impl Index {
                 self.namespaces.remove(namespace);
             }
         }
-        self.forget(old, None);
+        self.unindex(old, None);
         for index in &mut self.users {
             index.remove(key);
         }
     }
 
-    /// Takes an object from under the labels and owners that the new one does not have too.
-    fn forget(&mut self, old: &Entry, new: Option<&Entry>) {
+    /// Removes an object from the labels and owners that the new state does not have.
+    fn unindex(&mut self, old: &Entry, new: Option<&Entry>) {
         let key = &old.meta().key;
         for (name, index) in &mut self.labels {
             let now = new.and_then(|new| new.meta().label(name));
@@ -194,7 +192,7 @@ impl Index {
         }
     }
 
-    /// Empties it; indexes stay defined. The old content is given back to be dropped elsewhere.
+    /// Removes all objects and keeps the index definitions. The caller drops the returned content.
     pub(super) fn clear(&mut self) -> Self {
         let mut empty = Self::new(0);
         empty.hasher = self.hasher.clone();
@@ -231,18 +229,18 @@ impl Index {
         }
     }
 
-    /// Whether the indexes there are answer the query without looking at much more than its result.
-    pub(super) fn serves(&self, query: &Conditions<'_>) -> bool {
+    /// Returns whether the query needs no further index.
+    pub(super) fn has_indexes_for(&self, query: &Conditions<'_>) -> bool {
         if query.owner.is_some() && self.owners.is_none() {
             return false;
         }
         let missing =
             query.labels.iter().filter_map(indexable).any(|name| !self.labels.contains_key(name));
-        !missing || self.labels.len() >= MOST_LABELS || self.cost(query) <= CHEAP
+        !missing || self.labels.len() >= LABEL_INDEXES_MAX || self.cost(query) <= SCAN_MAX
     }
 
-    /// Makes the indexes that the query could use.
-    pub(super) fn serve(&mut self, query: &Conditions<'_>) {
+    /// Builds the indexes that the query can use.
+    pub(super) fn build_indexes_for(&mut self, query: &Conditions<'_>) {
         if query.owner.is_some() && self.owners.is_none() {
             let mut owners: Map<Uid, Bucket> = Map::with_hasher(self.hasher.clone());
             for entry in self.ordered.values() {
@@ -252,11 +250,11 @@ impl Index {
             }
             self.owners = Some(owners);
         }
-        if self.cost(query) <= CHEAP {
+        if self.cost(query) <= SCAN_MAX {
             return;
         }
         for name in query.labels.iter().filter_map(indexable) {
-            if self.labels.contains_key(name) || self.labels.len() >= MOST_LABELS {
+            if self.labels.contains_key(name) || self.labels.len() >= LABEL_INDEXES_MAX {
                 continue;
             }
             let mut index = ByLabel { values: Map::with_hasher(self.hasher.clone()), objects: 0 };
@@ -269,15 +267,18 @@ impl Index {
         }
     }
 
-    /// How many objects have to be looked at.
+    /// Returns the number of objects to scan.
     fn cost(&self, query: &Conditions<'_>) -> usize {
-        self.way(query).map_or(0, |(cost, _)| cost)
+        self.access_path(query).map_or(0, |(cost, _)| cost)
     }
 
-    fn way<'a>(&'a self, query: &'a Conditions<'_>) -> Result<(usize, Way<'a>), UnknownIndex> {
+    fn access_path<'a>(
+        &'a self,
+        query: &'a Conditions<'_>,
+    ) -> Result<(usize, AccessPath<'a>), UnknownIndex> {
         let mut best = match query.namespace {
-            None => (self.ordered.len(), Way::All),
-            Some(name) => (self.namespaces.get(name).copied().unwrap_or_default(), Way::All),
+            None => (self.ordered.len(), AccessPath::All),
+            Some(name) => (self.namespaces.get(name).copied().unwrap_or_default(), AccessPath::All),
         };
         let mut offer = |cost, way| {
             if cost < best.0 {
@@ -286,11 +287,11 @@ impl Index {
         };
         if let Some((name, value)) = query.index {
             let bucket = self.user(name)?.values.get(value);
-            offer(bucket.map_or(0, Bucket::len), Way::Bucket(bucket));
+            offer(bucket.map_or(0, Bucket::len), AccessPath::Bucket(bucket));
         }
         if let (Some(uid), Some(owners)) = (query.owner, &self.owners) {
             let bucket = owners.get(uid);
-            offer(bucket.map_or(0, Bucket::len), Way::Bucket(bucket));
+            offer(bucket.map_or(0, Bucket::len), AccessPath::Bucket(bucket));
         }
         for expression in &query.labels {
             let index = indexable(expression).and_then(|name| self.labels.get(name));
@@ -298,13 +299,13 @@ impl Index {
             match expression {
                 Expression::Equal(_, value) => {
                     let bucket = index.values.get(&**value);
-                    offer(bucket.map_or(0, Bucket::len), Way::Bucket(bucket));
+                    offer(bucket.map_or(0, Bucket::len), AccessPath::Bucket(bucket));
                 }
                 Expression::In(_, values) => {
                     let sizes = values.iter().filter_map(|value| index.values.get(&**value));
-                    offer(sizes.map(Bucket::len).sum(), Way::Buckets(expression));
+                    offer(sizes.map(Bucket::len).sum(), AccessPath::Buckets(expression));
                 }
-                _ => offer(index.objects, Way::Buckets(expression)),
+                _ => offer(index.objects, AccessPath::Buckets(expression)),
             }
         }
         Ok(best)
@@ -316,7 +317,7 @@ impl Index {
     }
 
     pub(super) fn list(&self, query: &Conditions<'_>) -> Result<Vec<Arc<Entry>>, UnknownIndex> {
-        let (cost, way) = self.way(query)?;
+        let (cost, way) = self.access_path(query)?;
         let user = query.index.map(|(name, value)| Ok((self.user(name)?, value))).transpose()?;
         let plain = query.labels.is_empty() && query.owner.is_none() && user.is_none();
         if plain {
@@ -330,16 +331,16 @@ impl Index {
             }
         };
         match way {
-            Way::All => match query.namespace {
+            AccessPath::All => match query.namespace {
                 None => self.ordered.values().for_each(see),
                 Some(name) => range(&self.ordered, name).for_each(|(_, entry)| see(entry)),
             },
-            Way::Bucket(bucket) => {
+            AccessPath::Bucket(bucket) => {
                 if let Some(bucket) = bucket {
                     bucket.each(query.namespace, see);
                 }
             }
-            Way::Buckets(expression) => {
+            AccessPath::Buckets(expression) => {
                 let index = indexable(expression).and_then(|name| self.labels.get(name));
                 let Some(index) = index else { return Ok(found) };
                 if let Expression::In(_, values) = expression {
@@ -349,7 +350,7 @@ impl Index {
                 } else {
                     index.values.values().for_each(|bucket| bucket.each(query.namespace, &mut see));
                 }
-                // An object has a label once, so nothing comes twice; only the order is to be made.
+                // An object has a label once, so there are no duplicates.
                 found.sort_unstable_by(|one, other| one.meta().key.cmp(&other.meta().key));
             }
         }
@@ -357,7 +358,7 @@ impl Index {
     }
 }
 
-/// The label that narrows a list down; those that exclude values hardly do.
+/// Returns the label of an expression that can use an index; exclusions cannot.
 fn indexable(expression: &Expression) -> Option<&str> {
     match expression {
         Expression::Equal(name, _) | Expression::In(name, _) | Expression::Exists(name) => {
@@ -367,7 +368,7 @@ fn indexable(expression: &Expression) -> Option<&str> {
     }
 }
 
-/// Takes an object out of a bucket, and the bucket away if it was the last.
+/// Removes an object from a bucket, and an empty bucket from the map.
 fn take<K, Q>(buckets: &mut Map<K, Bucket>, name: &Q, key: &Key)
 where
     K: Eq + std::hash::Hash,

@@ -274,7 +274,7 @@ fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
     let (go, may_go) = std::sync::mpsc::channel();
     let (gone, is_gone) = std::sync::mpsc::channel();
     let mut held = Some(Arc::new(parking_lot::Mutex::new(Held { may_go, gone })));
-    for number in 0..=MANY {
+    for number in 0..=FREE_IN_THREAD {
         let raw = json!({ "metadata": { "namespace": "a", "name": number.to_string() } });
         let entry = Arc::new(ingest.entry(raw.to_string().as_bytes()).unwrap());
         if let Some(held) = held.take() {

@@ -164,7 +164,7 @@ async fn a_forbidden_type_is_named_within_seconds_while_the_rest_runs() {
     let health = cache.health();
     let ready: Vec<_> = health.iter().map(Health::is_ready).collect();
     assert_eq!(ready, [true, false], "{health:?}");
-    assert_eq!(health[1].trouble.as_ref().unwrap().reason, Reason::Forbidden);
+    assert_eq!(health[1].failure.as_ref().unwrap().reason, FailureReason::Forbidden);
     // Once it is allowed it comes by itself.
     on.store(false, Ordering::Relaxed);
     tokio::time::timeout(Duration::from_secs(120), async { while pods.synced().await.is_err() {} })

@@ -1,28 +1,28 @@
-//! How far a JSON value reaches, over any number of pieces of text.
+//! Finds the end of a JSON value in chunked text.
 //!
-//! Only strings and nesting count. Objects are looked at 64 bytes at a time, as bits, for almost
-//! every such block of a real object can be counted over without looking where in it things are.
+//! Only strings and nesting are tracked. Objects are scanned in blocks of 64 bytes as bit masks; in
+//! most blocks it suffices to count the bits.
 
 const BLOCK: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Extent {
-    /// Objects and arrays that are open.
+    /// The number of open objects and arrays.
     depth: usize,
     string: bool,
-    /// Whether the next byte has its meaning taken by a backslash.
+    /// Whether the next byte is escaped by a backslash.
     escape: bool,
-    /// A number, `true`, `false` or `null`, which end before what follows.
+    /// A number, `true`, `false` or `null`, which has no closing delimiter.
     bare: bool,
 }
 
 impl Extent {
-    /// A value that begins with this byte, which is yet to be walked.
+    /// Starts a value with this first byte, which is not consumed.
     pub(super) fn begin(first: u8) -> Self {
         Self { bare: !matches!(first, b'{' | b'[' | b'"'), ..Self::default() }
     }
 
-    /// The length of the value's part in `bytes`, if it ends there.
+    /// Returns the length of the value in `bytes`, if it ends there.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.bare {
             return bytes
@@ -49,29 +49,29 @@ impl Extent {
         None
     }
 
-    /// Goes on by one byte; true if the value ends with it.
+    /// Consumes one byte; returns true if the value ends with it.
     fn byte(&mut self, byte: u8) -> bool {
         if self.escape {
             self.escape = false;
             return false;
         }
         match byte {
-            // Outside of strings there is none in JSON.
+            // JSON has no backslash outside of strings.
             b'\\' => self.escape = true,
             b'"' => self.string = !self.string,
             b'{' | b'[' if !self.string => self.depth += 1,
-            // A value begins with what it is ended by, so there is one open.
+            // A nested value has at least one open delimiter.
             b'}' | b']' if !self.string => self.depth -= 1,
             _ => {}
         }
         self.depth == 0 && !self.string
     }
 
-    /// Goes on by a block of an object or array; its length within, if it ends.
+    /// Consumes a block of an object or array; returns the length in the block if it ends.
     fn block(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
         let Marks { quotes, backslashes, opens, closes } = Marks::of(block);
         let plain = if backslashes == 0 && !self.escape { !0 } else { !self.escaped(backslashes) };
-        // Each bit says whether an odd number of quotes came up to it: whether it is in a string.
+        // A prefix XOR: each bit is set if the byte is within a string.
         let mut within = quotes & plain;
         for shift in [1, 2, 4, 8, 16, 32] {
             within ^= within << shift;
@@ -102,7 +102,7 @@ impl Extent {
         None
     }
 
-    /// Which bytes of a block follow a backslash that counts, given where there are any.
+    /// Returns the escaped bytes of a block, given its backslashes.
     fn escaped(&mut self, mut backslashes: u64) -> u64 {
         let mut escaped = u64::from(self.escape);
         backslashes &= !escaped;
@@ -118,7 +118,7 @@ impl Extent {
     }
 }
 
-/// Where in a block the bytes are that matter: one bit each, the first byte's the lowest.
+/// Bit masks of the relevant bytes of a block; the lowest bit is the first byte.
 #[derive(Default)]
 struct Marks {
     quotes: u64,
@@ -133,7 +133,7 @@ impl Marks {
         let (words, _) = block.as_chunks::<8>();
         for (index, word) in words.iter().enumerate() {
             let word = u64::from_le_bytes(*word);
-            // Braces and brackets differ in this bit alone, and nothing else becomes one by it.
+            // Braces and brackets differ only in this bit, and no other byte becomes a brace by it.
             let braces = word | repeat(0x20);
             let shift = 8 * index;
             marks.quotes |= equal(word, b'"') << shift;
@@ -149,10 +149,10 @@ const fn repeat(byte: u8) -> u64 {
     u64::from_le_bytes([byte; 8])
 }
 
-/// One bit for each byte of `word`: whether it is `byte`.
+/// Returns a bit per byte of `word`: whether it equals `byte`.
 fn equal(word: u64, byte: u8) -> u64 {
     let differs = word ^ repeat(byte);
-    // The top bit of each byte: set unless all of its bits are zero. No carry leaves a byte.
+    // The top bit of each byte is set unless the byte is zero. There is no carry between bytes.
     let some = ((differs & repeat(0x7f)) + repeat(0x7f)) | differs;
     let none = (!some & repeat(0x80)) >> 7;
     none.wrapping_mul(0x0102_0408_1020_4080) >> 56

@@ -122,7 +122,7 @@ impl Sink for Shared {
         model.version = version;
         model.told.push(Told::Bookmark(version));
     }
-    fn agrees(&mut self, _: Option<&[u8]>) -> bool {
+    fn matches_first(&mut self, _: Option<&[u8]>) -> bool {
         true
     }
     fn health(&mut self, health: &Health) {

@@ -34,7 +34,7 @@ impl Sink for Names {
     }
     fn deleted(&mut self, _: &[u8]) {}
     fn bookmark(&mut self, _: &str) {}
-    fn agrees(&mut self, _: Option<&[u8]>) -> bool {
+    fn matches_first(&mut self, _: Option<&[u8]>) -> bool {
         true
     }
     fn health(&mut self, _: &Health) {}

@@ -357,7 +357,7 @@ impl Sink for Diary {
     fn bookmark(&mut self, version: &str) {
         self.note(false, format!("bookmark {version}"));
     }
-    fn agrees(&mut self, _: Option<&[u8]>) -> bool {
+    fn matches_first(&mut self, _: Option<&[u8]>) -> bool {
         true
     }
     fn health(&mut self, health: &Health) {
