@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_transition_time_moves_with_the_status_only() {
+    fn transition_time_changes_only_with_the_status() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut conditions = Vec::new();
         assert!(Condition::new("Ready", false, "Starting", "").set(
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_other_types_keep_what_only_they_have() {
+    fn conditions_of_other_types_keep_their_additional_fields() {
         let mut conditions = vec![
             json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}),

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_names_what_changed_and_what_went() {
+    fn patch_has_changed_and_removed_fields() {
         let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "e": [1], "n": null});
         let new = json!({"a": 1, "b": {"c": 2}, "f": 3, "n": null, "m": null});
         let patch = between(&old, &new).unwrap();

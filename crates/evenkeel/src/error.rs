@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_main_prints_is_the_message_and_each_cause_once() {
+    fn debug_prints_the_message_and_each_cause_once() {
         let error = failed().unwrap_err();
         let lines = "cannot start\n  caused by: cannot read the kubeconfig: no such file";
         assert_eq!(format!("{error:?}"), lines);

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_underneath_stay_quiet_unless_asked_for() {
+    fn dependencies_are_quiet_unless_enabled() {
         let filter = filter("debug").unwrap();
         assert!(filter.would_enable("my_operator", &Level::DEBUG));
         assert!(!filter.would_enable("my_operator", &Level::TRACE));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_level_is_refused() {
+    fn invalid_levels_are_rejected() {
         for text in ["loud", "info,loud", "evenkeel=loud", ""] {
             let error = filter(text).unwrap_err().to_string();
             assert!(error.contains("error, warn, info, debug, trace or off"), "{error}");

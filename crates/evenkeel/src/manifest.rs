@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_text_for_the_yaml_that_kubectl_reads() {
+    fn strings_that_yaml_1_1_would_convert_are_quoted() {
         // YAML 1.1 would parse these as booleans, numbers or null.
         let words = ["yes", "on", "n", "null", "~", "", "0755", "1:30", "1e3", "0x1f", "1_000"];
         let object = json!({ "words": words, "lines": "a\n  b\n", "brace": "{x}: #y" });

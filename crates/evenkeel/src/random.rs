@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_kept_and_filled() {
+    fn range_is_respected_and_covered() {
         let mut random = Random::new(1);
         let (low, high) = (Duration::from_secs(300), Duration::from_secs(600));
         let drawn: Vec<_> = (0..1000).map(|_| random.range(low, high)).collect();

@@ -250,7 +250,7 @@ mod tests {
     struct Outer(#[source] BoxError);
 
     #[test]
-    fn steering_survives_wrapping() {
+    fn retry_policy_survives_wrapping() {
         let error = Outer(terminal("inner").into_boxed());
         assert_eq!(Retry::of(&error), Retry::Never);
         let error =
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn steering_survives_transparent_wrapping() {
+    fn retry_policy_survives_transparent_wrapping() {
         #[derive(Debug, thiserror::Error)]
         #[error(transparent)]
         struct Transparent(BoxError);

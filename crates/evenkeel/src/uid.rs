@@ -89,7 +89,7 @@ mod tests {
     use super::Uid;
 
     #[test]
-    fn every_spelling_comes_back_as_it_was() {
+    fn every_spelling_round_trips() {
         for text in [
             "0d3b9e8f-8a54-4f1c-9d4e-ffee00112233",
             "0D3B9E8F-8a54-4f1c-9d4e-ffee00112233",

@@ -14,7 +14,7 @@ mod harness;
 mod scenarios;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_story_goes_well_on_a_real_kube_apiserver() {
+async fn all_scenarios_pass_on_a_real_kube_apiserver() {
     use evenkeel::kube::config::{KubeConfigOptions, Kubeconfig};
     use evenkeel::kube::{Client, Config};
 

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_events_of_a_key_become_one_in_the_place_of_the_first() {
+    fn beyond_the_limit_events_of_a_key_are_merged_into_the_first() {
         for (events, merged) in [
             (vec![added("a", 1), updated("a", 1, 2)], "a +2 true"),
             (vec![updated("a", 1, 2), updated("a", 2, 3)], "a 1→3"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn within_the_limit_every_state_is_seen() {
+    fn within_the_limit_every_state_is_delivered() {
         let buffer = Buffer::new(8);
         buffer.extend([added("a", 1), updated("a", 1, 2)], true);
         buffer.push(updated("a", 2, 3));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_by_the_keys() {
+    fn buffered_events_are_bounded_by_the_number_of_keys() {
         let buffer = Buffer::new(4);
         for round in 1..1000 {
             buffer.push(updated("a", round, round + 1));

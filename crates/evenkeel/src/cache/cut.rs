@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_go_wherever_they_stand() {
+    fn managed_fields_are_removed_at_any_position() {
         for (with, cut) in [
             (
                 r#"{"metadata":{"managedFields":[{"a":"]}\""}],"name":"x"}}"#,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn spaced_text_is_noticed_and_compacted() {
+    fn text_with_whitespace_is_compacted() {
         let text = "{ \"metadata\" : {\n \"managedFields\" : [ ] , \"name\" : \"a b\\\" c\" } }";
         let found = layout(text.as_bytes()).unwrap();
         assert!(found.spaced);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_is_found_on_either_side_of_the_metadata() {
+    fn type_is_found_before_and_after_the_metadata() {
         for (text, typed) in [
             (r#"{"kind":"A","apiVersion":"v1","metadata":{}}"#, true),
             (r#"{"metadata":{},"spec":{"kind":"A"},"kind":"A","apiVersion":"v1"}"#, true),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_found_where_it_is_the_objects_own() {
+    fn kind_is_read_from_the_top_level_only() {
         for (text, found) in [
             (r#"{"kind":"A","metadata":{}}"#, Some("\"A\"")),
             (r#"{ "spec": {"kind":"B"}, "kind" : "A" }"#, Some("\"A\"")),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_makes_it_panic() {
+    fn scanner_does_not_panic_on_any_text() {
         let whole =
             br#"{"kind":"A","metadata":{"managedFields":[{"a":"\\\"]"}],"name":null},"x":[1,{}]}"#;
         for end in 0..whole.len() {

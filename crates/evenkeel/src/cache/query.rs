@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn field_selectors_are_read_as_the_server_reads_them() {
+    fn field_selectors_parse_as_on_the_server() {
         let terms = Fields::new(r"a.b=c,d!=e\,f\\,g==,".to_owned()).terms().unwrap();
         let term = |path: &str, equal, value: &str| Term {
             path: path.to_owned(),

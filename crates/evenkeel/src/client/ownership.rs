@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_precondition_is_added_to_the_metadata_alone() {
+    fn precondition_is_added_only_to_the_metadata() {
         let body = json!({
             "apiVersion": "v1", "data": {"metadata": {"a": 1}}, "metadata": {"name": "a"},
         });

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_warnings_of_the_api_server_are_read() {
+    fn only_complete_warning_headers_are_parsed() {
         let text = |header| text_of(header);
         assert_eq!(
             text(r#"299 - "unknown field \"spec.x\"""#),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_is_told_once() {
+    fn warning_is_logged_once() {
         let warnings = Warnings::default();
         assert!(warnings.is_new("a"));
         assert!(!warnings.is_new("a"));

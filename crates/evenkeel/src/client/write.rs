@@ -563,7 +563,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deleted_object_lingers_while_something_keeps_it() {
+    fn deleted_object_is_terminating_while_finalizers_remain() {
         let terminating = |body: Value| Header::of(body.to_string().as_bytes()).terminating;
         let deleted = |kind: &str, finalizers: &[&str], spec: Value| {
             let meta = serde_json::json!({

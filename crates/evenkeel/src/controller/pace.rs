@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_never_rests_is_slowed_to_ten_times_a_second() {
+    async fn hot_key_is_throttled_to_ten_per_second() {
         let (mut pace, key) = (Pace::default(), Key::cluster("hot"));
         let start = Instant::now();
         let first = run_until(&mut pace, &key, start + Duration::from_secs(10)).await;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_and_a_hot_phase_is_reported_once() {
+    async fn burst_is_allowed_and_throttling_is_reported_once() {
         let (mut pace, key) = (Pace::default(), Key::cluster("a"));
         let rests = |pace: &mut Pace, runs: usize| {
             let rests: Vec<_> = (0..runs).filter_map(|_| pace.ran(&key, Instant::now())).collect();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_that_are_not_hot_are_forgotten() {
+    async fn keys_below_the_rate_are_removed() {
         let mut pace = Pace::default();
         for number in 0..1000 {
             assert_eq!(pace.ran(&Key::cluster(&number.to_string()), Instant::now()), None);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ten_times_a_second_may_go_on_for_ever() {
+    async fn ten_per_second_is_never_throttled() {
         let (mut pace, key) = (Pace::default(), Key::cluster("a"));
         for _ in 0..5_000 {
             assert_eq!(pace.ran(&key, Instant::now()), None);

@@ -206,21 +206,21 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_named() {
+    fn only_changed_fields_are_listed() {
         let old = br#"{"metadata":{"resourceVersion":"1","labels":{"a":"1"}},"spec":{"x":[1,2],"y":{"z":1}}}"#;
         let new = br#"{"kind":"K","metadata":{"resourceVersion":"2","labels":{"a":"2"}},"spec":{"x":[1,3],"y":{"z":1},"n":0}}"#;
         assert_eq!(fields(old, new), ["metadata.labels.a", "spec.n", "spec.x[1]"]);
     }
 
     #[test]
-    fn what_is_only_written_otherwise_does_not_differ() {
+    fn equal_values_with_different_text_do_not_differ() {
         let old = br#"{"metadata":{"name":"a"},"spec":{"x":[1,{"y":2}],"s":"\u0041","n":null}}"#;
         let new = br#"{ "spec": { "s": "A", "x": [ 1, { "y": 2 } ] }, "metadata": {"name":"a"} }"#;
         assert!(fields(old, new).is_empty());
     }
 
     #[test]
-    fn lists_of_other_length_are_named_whole() {
+    fn lists_of_different_length_are_one_change() {
         let old = br#"{"spec":{"x":[1]}}"#;
         let new = br#"{"spec":{"x":[1,2]}}"#;
         assert_eq!(fields(old, new), ["spec.x"]);

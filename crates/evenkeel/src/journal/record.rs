@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_stays_short_and_counts_what_it_leaves_out() {
+    fn line_is_short_and_counts_omitted_items() {
         let field = |path: &str| FieldChange { path: path.to_owned(), value: 0 };
         let fields = ["spec.replicas", "spec.template.image", "spec.x", "spec.y"].map(field);
         let changed =
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_have_the_words_of_a_work_queue() {
+    fn outcomes_use_workqueue_terms() {
         let five = Duration::from_secs(5);
         let texts = [
             (Outcome::Done, "done"),

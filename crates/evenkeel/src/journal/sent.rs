@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apply_is_credited_with_its_fields_and_list_items_alone() {
+    fn apply_is_attributed_only_its_fields_and_list_items() {
         let old = json!({
             "metadata": {"labels": {"a.b/c": "1"}},
             "spec": {"replicas": 1, "containers": [{"name": "x", "image": "x:1"}, {"name": "y", "image": "y:1"}]},
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_another_client_added_to_a_list_is_not_attributed() {
+    fn list_item_of_another_client_is_not_attributed() {
         let old = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         let theirs = json!({"type": "Other", "status": "True"});
         let both = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}, theirs]}});
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_are_credited_with_what_they_set_and_remove() {
+    fn patches_are_attributed_fields_they_set_and_remove() {
         let old =
             json!({"metadata": {"finalizers": ["x"]}, "data": {"a": "1", "b": "1", "c": "1"}});
         let new = json!({"metadata": {}, "data": {"a": "2", "c": "2"}});
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_credited_with_what_it_changed_and_left_out() {
+    fn update_is_attributed_changed_and_omitted_fields() {
         let old = json!({"spec": {"a": 1, "b": 1}, "status": {"n": 1}});
         let new = json!({"spec": {"a": 2}, "status": {"n": 2}});
         let body = json!({"spec": {"a": 2}, "status": {"n": 1}});

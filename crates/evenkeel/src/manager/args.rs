@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_flag_is_refused_by_name() {
+    fn invalid_arguments_are_rejected_by_name() {
         let refused = |given: &[&str]| parsed(given).unwrap_err().to_string();
         assert_eq!(refused(&["--kubeconfg", "/k"]), "unknown flag --kubeconfg");
         assert_eq!(refused(&["--leader-elect=true"]), "unknown flag --leader-elect");

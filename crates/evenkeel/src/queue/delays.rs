@@ -131,7 +131,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn keys_leave_in_the_order_of_their_times_whatever_moves_or_goes(
+        fn keys_leave_in_time_order_after_moves_and_removals(
             ops in prop::collection::vec((0..100_u32, 0..1000_u64, 0..4), 1..400),
         ) {
             let mut slots: Slots<u32, ()> = Slots::new();

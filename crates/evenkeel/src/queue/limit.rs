@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_a_burst_and_then_a_rate() {
+    fn tokens_allow_a_burst_then_a_rate() {
         let mut tokens = Tokens::new(TokenBucket { every: MS, burst: 3 });
         let delays: Vec<_> = (0..5).map(|_| tokens.reserve(1_000_000_000)).collect();
         assert_eq!(delays, [Duration::ZERO, Duration::ZERO, Duration::ZERO, MS, 2 * MS]);
     }
 
     #[test]
-    fn tokens_come_back_with_time_but_not_beyond_the_burst() {
+    fn tokens_refill_up_to_the_burst() {
         let mut tokens = Tokens::new(TokenBucket { every: MS, burst: 2 });
         for _ in 0..2 {
             tokens.reserve(0);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_without_a_burst_still_lets_work_through_at_its_rate() {
+    fn bucket_without_burst_allows_its_rate() {
         let mut tokens = Tokens::new(TokenBucket { every: MS, burst: 0 });
         assert_eq!(tokens.reserve(0), MS);
         assert_eq!(tokens.reserve(0), 2 * MS);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_is_tried_once() {
+    fn type_is_decoded_once() {
         let condition = json!({
             "type": "Ready", "status": "True", "reason": "Up", "message": "",
             "observedGeneration": 3, "lastTransitionTime": "2026-01-01T00:00:00Z",

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn delays_double_to_the_cap_and_start_over_after_two_quiet_minutes() {
+    async fn delays_double_to_the_cap_and_reset_after_two_minutes() {
         let mut backoff = Backoff::new(Random::new(1));
         for base in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
             let base = Duration::from_millis(base);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_server_asks_for_is_the_least() {
+    async fn delay_is_at_least_retry_after() {
         let mut backoff = Backoff::new(Random::new(1));
         assert_eq!(backoff.delay(Some(Duration::from_secs(7))), Duration::from_secs(7));
         assert!(backoff.delay(Some(Duration::from_millis(1))) >= 2 * INITIAL);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_of_kube_apiserver_is_learnt_from_its_first_line() {
+    fn layout_of_kube_apiserver_is_detected_from_the_first_line() {
         let (events, layout) = read(&[
             "{\"type\":\"ADDED\",\"object\":{\"a\":\"}\"}}\n",
             "{\"type\":\"DELETED\",\"object\":{\"b\":{}}}\r\n",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn another_layout_is_read_with_care() {
+    fn other_layouts_are_parsed_in_full() {
         for first in [
             "{\"object\":{\"a\":1},\"type\":\"ADDED\"}",
             "{ \"type\" : \"ADDED\", \"object\" : {\"a\":1} }",
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_end_marks_are_found_wherever_they_are() {
+    fn versions_and_final_bookmarks_are_found_at_any_position() {
         let mark = |object: &str| {
             let event = Event { change: Change::Bookmark, object: object.as_bytes() };
             event.bookmark().map(|(version, end)| (version.into_owned(), end)).ok()

@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_the_same_however_the_stream_is_cut(
+        fn lines_are_independent_of_the_framing(
             lines in vec("[a-z]{0,12}", 0..12),
             rest in "[a-z]{0,5}",
             sizes in vec(1_usize..20, 1..6),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_given_up() {
+    fn unterminated_line_is_rejected() {
         let mut lines = Lines::default();
         let frame = Bytes::from(vec![b'x'; 1 << 20]);
         let frames = (0..100).take_while(|_| {

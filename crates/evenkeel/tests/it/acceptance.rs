@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn every_behaviour_is_held_by_tests_that_exist() {
+fn every_acceptance_row_names_existing_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut code = String::new();
     for folder in ["src", "tests"] {

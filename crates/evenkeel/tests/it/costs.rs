@@ -95,7 +95,7 @@ async fn counted<T>(work: impl Future<Output = T>) -> (T, usize, usize) {
 
 // One test, because the counters are global.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_needed_is_neither_decoded_nor_encoded() {
+async fn unneeded_objects_are_neither_decoded_nor_encoded() {
     a_status_that_changes_nothing_leaves_the_rest_alone().await;
     a_lazy_list_decodes_one_object_at_a_time().await;
 }

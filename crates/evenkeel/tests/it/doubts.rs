@@ -34,7 +34,7 @@ fn gets(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_cut_short_makes_the_next_read_a_live_one() {
+async fn cancelled_write_makes_the_next_read_live() {
     let world = World::new().await;
     world.create_map("old").await;
     let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
@@ -58,7 +58,7 @@ async fn a_write_cut_short_makes_the_next_read_a_live_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
+async fn write_cancelled_by_a_timeout_is_recorded_with_unknown_outcome() {
     let world = World::new().await;
     world.create_map("a").await;
     world.rule(|request| match *request.method() {
@@ -94,7 +94,7 @@ async fn a_write_that_a_timeout_cuts_short_is_in_the_journal_and_in_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_never_comes_is_an_error_in_the_end() {
+async fn missing_response_times_out() {
     let world = World::new().await;
     world.rule(|_| Fault::Hang);
     let error = world.manager().client().create(&map("a")).await.unwrap_err();
@@ -102,7 +102,7 @@ async fn an_answer_that_never_comes_is_an_error_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_with_a_generated_name_is_found_again_after_its_answer_was_lost() {
+async fn object_with_a_generated_name_is_found_after_a_lost_response() {
     let world = World::new().await;
     let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
     let client = manager.client();
@@ -163,7 +163,7 @@ async fn a_subresource_of_another_kind_is_not_cached_and_what_it_changed_is_read
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleting_many_is_read_back_with_one_question() {
+async fn delete_collection_is_read_back_with_one_list() {
     let world = World::new().await;
     for number in 0..40 {
         world.create_map(&format!("map-{number}")).await;
@@ -187,7 +187,7 @@ async fn deleting_many_is_read_back_with_one_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_would_reach_elsewhere_are_refused() {
+async fn names_that_would_change_the_path_are_rejected() {
     let world = World::new().await;
     let manager = world.manager();
     let client = manager.client();
@@ -200,7 +200,7 @@ async fn names_that_would_reach_elsewhere_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_shows_the_cache_behind_makes_the_next_read_a_live_one() {
+async fn error_that_shows_a_stale_cache_makes_the_next_read_live() {
     let world = World::new().await;
     for name in ["changed", "deleted"] {
         world.create_map(name).await;
@@ -229,7 +229,7 @@ async fn a_refusal_that_shows_the_cache_behind_makes_the_next_read_a_live_one() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_apply_is_left_out_only_while_it_would_change_nothing() {
+async fn apply_is_skipped_only_while_nothing_differs() {
     let world = World::new().await;
     let manager = world.manager();
     manager.caches::<ConfigMap>(TypeOptions::new()).unwrap();

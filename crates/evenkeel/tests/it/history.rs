@@ -33,7 +33,7 @@ async fn create_account(world: &World, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_replaced_by_an_empty_one_leaves_no_phantoms() {
+async fn server_replaced_by_an_empty_one_leaves_no_stale_objects() {
     let world = World::new().await;
     write_much(&world).await;
     create_account(&world, "old").await;
@@ -71,7 +71,7 @@ async fn a_server_replaced_by_an_empty_one_leaves_no_phantoms() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_one_type_notices_all_types_are_listed_again_once() {
+async fn when_one_type_detects_a_restore_all_types_relist_once() {
     let world = World::new().await;
     write_much(&world).await;
     create_account(&world, "old").await;
@@ -115,7 +115,7 @@ async fn when_one_type_notices_all_types_are_listed_again_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_applied_in_a_former_history_is_applied_again() {
+async fn configuration_applied_in_a_former_history_is_applied_again() {
     let world = World::new().await;
     let manager = world.manager();
     manager.caches::<ConfigMap>(TypeOptions::new()).unwrap();

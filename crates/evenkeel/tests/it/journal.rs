@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::harness::{World, each, key, next, quiet, start, stop};
 
 #[tokio::test(start_paused = true)]
-async fn a_record_tells_cause_reads_writes_and_outcome() {
+async fn record_has_causes_reads_writes_and_outcome() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -67,7 +67,7 @@ async fn a_journal_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
+async fn events_are_merged_into_series_and_limited_per_object() {
     use evenkeel::k8s_openapi::api::events::v1::Event;
     struct Recorder;
     impl Reconciler for Recorder {
@@ -105,7 +105,7 @@ async fn events_are_told_once_counted_when_repeated_and_bounded_per_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_keeps_itself_busy_is_named_once_with_the_field() {
+async fn reconcile_loop_raises_one_alarm_with_the_field() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -138,7 +138,7 @@ async fn a_key_that_keeps_itself_busy_is_named_once_with_the_field() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_that_two_writers_flip_is_named_once_with_the_other() {
+async fn contested_field_raises_one_alarm_with_the_other_manager() {
     let world = World::new().await;
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
     let manager = world.manager();
@@ -183,7 +183,7 @@ async fn quiet_after(received: &mut tokio::sync::mpsc::Receiver<()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_apply_that_changed_nothing_is_noted_so_though_its_type_is_not_cached() {
+async fn unchanged_apply_of_an_uncached_type_is_recorded_as_unchanged() {
     use evenkeel::journal::WriteResult;
     let world = World::new().await;
     world.create_map("a").await;
@@ -207,7 +207,7 @@ async fn an_apply_that_changed_nothing_is_noted_so_though_its_type_is_not_cached
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_come_and_go_under_one_name_are_no_fight() {
+async fn recreated_objects_do_not_make_a_field_contested() {
     let world = World::new().await;
     let manager = world.manager();
     let reconciler =
@@ -235,7 +235,7 @@ async fn objects_that_come_and_go_under_one_name_are_no_fight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_client_changed_meanwhile_is_not_credited_to_a_write() {
+async fn concurrent_changes_are_not_attributed_to_a_write() {
     let world = World::new().await;
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
     let mut seeded = crate::harness::map("a");

@@ -16,7 +16,7 @@ use crate::harness::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn running_reconciles_finish_when_asked_to_stop_and_nothing_new_begins() {
+async fn running_reconciles_finish_on_stop_and_none_start() {
     let world = World::new().await;
     for name in ["a", "b"] {
         world.create_map(name).await;
@@ -44,7 +44,7 @@ async fn running_reconciles_finish_when_asked_to_stop_and_nothing_new_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_in_time_is_cancelled_and_named() {
+async fn controllers_beyond_the_grace_period_are_cancelled_and_named() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -88,7 +88,7 @@ async fn a_runnable_that_fails_ends_the_manager_with_its_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_is_ended_in_the_order_of_the_reference() {
+async fn runnables_stop_in_the_order_of_controller_runtime() {
     struct Work(mpsc::Sender<&'static str>);
     impl Runnable for Work {
         async fn run(self, stop: Stop) -> Result<()> {
@@ -137,7 +137,7 @@ async fn controllers_can_be_added_while_running_and_not_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_unique_within_a_manager_and_free_across() {
+async fn controller_names_are_unique_per_manager() {
     let world = World::new().await;
     world.create_map("a").await;
     let (one, other) = (world.manager(), world.manager());
@@ -164,7 +164,7 @@ fn told_or_closed(receiver: mpsc::Receiver<Key>) -> mpsc::Receiver<Key> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_in_any_phase_leaves_nothing_behind() {
+async fn stop_in_any_phase_leaves_no_tasks() {
     static LIVE: AtomicUsize = AtomicUsize::new(0);
     struct Counted;
     impl Counted {
@@ -204,7 +204,7 @@ async fn stopping_in_any_phase_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_stopped_before_he_began_does_not_begin() {
+async fn stop_before_start_starts_nothing() {
     let world = World::new().await;
     world.rule(|_| crate::harness::Fault::Hang);
     let manager = world.manager();
@@ -235,7 +235,7 @@ async fn who_is_stopped_before_he_began_does_not_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runnable_that_panics_ends_the_manager_with_its_words() {
+async fn panic_of_a_runnable_stops_the_manager_with_its_message() {
     let world = World::new().await;
     for late in [false, true] {
         let manager = world.manager();
@@ -251,7 +251,7 @@ async fn a_runnable_that_panics_ends_the_manager_with_its_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_ends_all_it_began() {
+async fn dropped_run_stops_everything() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -272,7 +272,7 @@ async fn a_run_that_is_dropped_ends_all_it_began() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ending_does_not_wait_for_events_that_cannot_be_written() {
+async fn shutdown_does_not_wait_for_unwritable_events() {
     let world = World::new().await;
     world.create_map("a").await;
     world.rule(|request| match request.uri().path().contains("/events") {
@@ -296,7 +296,7 @@ async fn ending_does_not_wait_for_events_that_cannot_be_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn types_kept_while_running_are_kept_from_then_on() {
+async fn types_cached_while_running_stay_cached() {
     let world = World::new().await;
     let manager = world.manager();
     let running = start(&manager);
@@ -333,7 +333,7 @@ async fn a_controller_of_every_replica_stops_before_those_of_the_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_cached_as_metadata_is_not_given_to_who_needs_it_whole() {
+async fn metadata_only_type_is_rejected_where_whole_objects_are_needed() {
     let world = World::new().await;
     let manager = world.manager();
     let idle = || each::<Secret, _, _>(|_, _, _| async { Ok(Action::done()) });
@@ -382,7 +382,7 @@ async fn a_manager_is_synced_when_its_caches_are_listed_and_its_workers_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_that_stops_before_it_is_synced_says_so() {
+async fn manager_that_stops_before_it_is_synced_returns_not_synced() {
     let world = World::new().await;
     world.rule(|_| Fault::Respond(503, "busy"));
     let manager = world.manager();

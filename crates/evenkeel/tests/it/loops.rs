@@ -32,7 +32,7 @@ fn hot(alarms: &[Alarm]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_requeue_without_delay_is_slowed_and_named() {
+async fn requeue_without_delay_is_throttled_with_an_alarm() {
     let (runs, alarms) = minute_of(each::<ConfigMap, _, _>(|_, _, _| async {
         Ok(Action::requeue_after(Duration::ZERO))
     }))
@@ -45,7 +45,7 @@ async fn a_requeue_without_delay_is_slowed_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_is_retried_at_once_is_slowed_and_named() {
+async fn error_retried_immediately_is_throttled_with_an_alarm() {
     let (runs, alarms) = minute_of(each::<ConfigMap, _, _>(|_, _, _| async {
         Err(evenkeel::retry_after("not yet", Duration::ZERO))
     }))
@@ -56,7 +56,7 @@ async fn an_error_that_is_retried_at_once_is_slowed_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconcile_that_sets_off_the_next_is_slowed_and_named() {
+async fn reconcile_loop_is_throttled_with_an_alarm() {
     let count = AtomicU64::new(0);
     let (runs, alarms) = minute_of(each::<ConfigMap, _, _>(move |key, _, client| {
         let count = count.fetch_add(1, Ordering::Relaxed).to_string();
@@ -73,7 +73,7 @@ async fn a_reconcile_that_sets_off_the_next_is_slowed_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hot_key_keeps_the_worker_from_no_other_key() {
+async fn throttled_key_does_not_block_other_keys() {
     let world = World::new().await;
     world.create_map("hot").await;
     let manager = world.manager();
@@ -97,7 +97,7 @@ async fn a_hot_key_keeps_the_worker_from_no_other_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_reconcile_is_named_after_a_minute_and_cancelled_after_ten() {
+async fn long_reconcile_raises_an_alarm_and_is_cancelled_after_ten_minutes() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();

@@ -35,7 +35,7 @@ async fn create_service(world: &World) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_with_a_null_time_is_read_every_way() {
+async fn service_with_a_null_time_decodes_on_every_path() {
     let world = World::new().await;
     create_service(&world).await;
     let manager = world.manager();
@@ -72,7 +72,7 @@ async fn a_service_with_a_null_time_is_read_every_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_of_a_service_with_a_null_time_is_made() {
+async fn view_of_a_service_with_a_null_time_decodes() {
     #[derive(serde::Deserialize)]
     struct View {
         status: Status,

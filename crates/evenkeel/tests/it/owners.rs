@@ -21,7 +21,7 @@ fn in_default() -> evenkeel::cache::TypeOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_that_changes_hands_brings_up_both_owners_once() {
+async fn change_of_the_controller_enqueues_both_owners_once() {
     let world = World::new().await;
     let (a, b) = (world.create_map("a").await, world.create_map("b").await);
     let secrets = Api::<Secret>::namespaced(world.admin(), "default");
@@ -54,7 +54,7 @@ async fn a_child_that_changes_hands_brings_up_both_owners_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_of_a_former_object_of_the_same_name_is_not_its_concern() {
+async fn child_of_a_deleted_owner_does_not_enqueue_its_successor() {
     let world = World::new().await;
     let former = world.create_map("a").await;
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
@@ -79,7 +79,7 @@ async fn a_child_of_a_former_object_of_the_same_name_is_not_its_concern() {
 
 /// kube-runtime reconciles such an owner several times concurrently, under different keys.
 #[tokio::test(start_paused = true)]
-async fn children_in_many_namespaces_bring_up_one_cluster_scoped_owner() {
+async fn children_in_many_namespaces_enqueue_one_cluster_scoped_owner() {
     let world = World::new().await;
     let namespaces = Api::<Namespace>::all(world.admin());
     for name in ["one", "two"] {
@@ -111,7 +111,7 @@ async fn children_in_many_namespaces_bring_up_one_cluster_scoped_owner() {
 }
 
 #[test]
-fn an_owner_in_another_namespace_is_refused_before_the_server_does() {
+fn owner_in_another_namespace_is_rejected_by_the_client() {
     let mut owner = map("owner");
     owner.metadata.uid = Some("1".to_owned());
     let mut child = map("child");
@@ -125,7 +125,7 @@ fn an_owner_in_another_namespace_is_refused_before_the_server_does() {
 }
 
 #[test]
-fn a_second_controller_is_refused_by_uid() {
+fn second_controller_is_rejected_by_uid() {
     let mut first = map("owner");
     first.metadata.uid = Some("1".to_owned());
     let mut second = first.clone();

@@ -57,7 +57,7 @@ const NOT_CONTROLLED: &str =
     "the object exists and is not controlled by ConfigMap default/owner; adopt it first";
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_object_of_a_type_that_is_not_cached_is_left_alone() {
+async fn foreign_object_of_an_uncached_type_is_not_changed() {
     let world = World::new().await;
     world.create_map("owner").await;
     let accounts = Api::<ServiceAccount>::namespaced(world.admin(), "default");
@@ -89,7 +89,7 @@ async fn a_child_of_a_type_that_is_not_cached_is_created_and_applied_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_created_between_the_check_and_the_apply_is_left_alone() {
+async fn object_created_between_check_and_apply_is_not_changed() {
     let world = World::new().await;
     world.create_map("owner").await;
     let accounts = Api::<ServiceAccount>::namespaced(world.admin(), "default");
@@ -116,7 +116,7 @@ async fn an_object_created_between_the_check_and_the_apply_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_the_cache_has_not_seen_is_left_alone() {
+async fn object_missing_from_the_cache_is_not_changed() {
     let world = World::new().await;
     world.create_map("owner").await;
     let api = Api::<Secret>::namespaced(world.admin(), "default");
@@ -144,7 +144,7 @@ async fn an_object_that_the_cache_has_not_seen_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_took_a_childs_name_unseen_is_left_alone() {
+async fn object_that_replaced_a_child_is_not_changed() {
     let world = World::new().await;
     let owner = world.create_map("owner").await;
     let api = Api::<Secret>::namespaced(world.admin(), "default");

@@ -45,7 +45,7 @@ async fn the_future_of_a_read_is_small() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_read_back_at_once_by_key_and_in_lists() {
+async fn write_is_read_back_immediately_by_key_and_in_lists() {
     let world = World::new().await;
     let (manager, running) = caching(&world).await;
     let client = manager.client();
@@ -85,7 +85,7 @@ async fn own_writes_are_read_back_while_the_watch_is_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_makes_the_next_read_of_that_key_a_live_one() {
+async fn lost_response_makes_the_next_read_of_the_key_live() {
     let world = World::new().await;
     let (manager, running) = caching(&world).await;
     let lose = Arc::new(AtomicBool::new(true));
@@ -108,7 +108,7 @@ async fn a_lost_answer_makes_the_next_read_of_that_key_a_live_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_of_an_undeclared_type_says_what_to_add() {
+async fn read_of_an_undeclared_type_fails_with_a_hint() {
     let world = World::new().await;
     let (manager, running) = caching(&world).await;
     world.requests();
@@ -120,7 +120,7 @@ async fn a_read_of_an_undeclared_type_says_what_to_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caching_every_secret_takes_an_explicit_word() {
+async fn caching_every_secret_requires_an_explicit_option() {
     let world = World::new().await;
     let manager = world.manager();
     let error = manager.caches::<Secret>(TypeOptions::new()).unwrap_err();
@@ -143,7 +143,7 @@ async fn reads_share_one_object_and_copy_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_is_an_error_of_its_own() {
+async fn object_that_does_not_decode_is_a_decode_error() {
     #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
     struct Odd {
         metadata: evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -187,7 +187,7 @@ async fn an_object_that_does_not_decode_is_an_error_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_that_is_not_served_is_named_with_what_to_install() {
+async fn type_that_is_not_served_is_reported_with_a_hint() {
     #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
     #[kube(group = "example.com", version = "v1", kind = "Absent", namespaced)]
     #[kube(crates(kube_core = "evenkeel::kube::core", k8s_openapi = "evenkeel::k8s_openapi"))]
@@ -214,7 +214,7 @@ async fn a_type_that_is_not_served_is_named_with_what_to_install() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_on_demand_opens_to_every_type_that_is_read() {
+async fn on_demand_cache_watches_every_type_that_is_read() {
     let world = World::new().await;
     world.create_map("a").await;
     let options = CacheOptions { on_demand: true, ..CacheOptions::default() };

@@ -32,7 +32,7 @@ async fn every_object_that_exists_is_reconciled_once_at_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_back_off_by_doubling_and_success_starts_over() {
+async fn failures_double_the_backoff_and_success_resets_it() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -62,7 +62,7 @@ async fn failures_back_off_by_doubling_and_success_starts_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminal_error_is_not_retried_and_is_told() {
+async fn terminal_error_is_recorded_and_not_retried() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -82,7 +82,7 @@ async fn a_terminal_error_is_not_retried_and_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_with_a_delay_of_its_own_is_retried_then() {
+async fn error_with_retry_after_is_retried_after_the_delay() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -99,7 +99,7 @@ async fn an_error_with_a_delay_of_its_own_is_retried_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_an_error_of_its_key_and_others_go_on() {
+async fn panic_is_an_error_of_its_key_only() {
     let world = World::new().await;
     world.create_map("bad").await;
     world.create_map("good").await;
@@ -159,7 +159,7 @@ async fn a_reconcile_that_takes_too_long_is_cancelled_and_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_keeps_the_priority_it_had_unless_told_otherwise() {
+async fn retry_keeps_its_priority_unless_set() {
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -224,7 +224,7 @@ async fn changes_during_a_reconcile_are_one_more_reconcile_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_outside_of_the_future_itself_costs_no_worker() {
+async fn panic_outside_of_the_future_does_not_end_a_worker() {
     #[derive(Debug)]
     struct Wordless;
     impl std::fmt::Display for Wordless {
@@ -275,7 +275,7 @@ async fn a_panic_outside_of_the_future_itself_costs_no_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn totals_tell_outcomes_apart() {
+async fn reconcile_counts_are_by_outcome() {
     let world = World::new().await;
     for name in ["a", "b", "c", "d", "e"] {
         world.create_map(name).await;
@@ -322,7 +322,7 @@ async fn a_reconciler_can_be_shared_with_the_program() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_reconcile_is_shown_to_the_observer_of_the_manager() {
+async fn on_reconcile_is_called_for_each_reconcile() {
     let world = World::new().await;
     world.create_map("a").await;
     let (sender, mut seen) = mpsc::channel(16);

@@ -33,7 +33,7 @@ pub(crate) const ALL: &[(&str, Story)] = &[
 ];
 
 #[tokio::test(start_paused = true)]
-async fn every_story_goes_well_on_the_embedded_server() {
+async fn all_scenarios_pass_on_the_embedded_server() {
     for (_, story) in ALL {
         let world = World::new().await;
         story(&world.admin()).await;

@@ -19,12 +19,12 @@ const ROLE: &str = "EVENKEEL_TESTED_BY_SIGNALS";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
-fn the_first_signal_ends_in_order() {
+fn first_signal_shuts_down_gracefully() {
     if std::env::var_os(ROLE).is_some() {
         return operator();
     }
     for signal in ["TERM", "INT"] {
-        let mut operator = Operator::start("signals::the_first_signal_ends_in_order");
+        let mut operator = Operator::start("signals::first_signal_shuts_down_gracefully");
         operator.says("working");
         operator.send(signal);
         operator.says("stopping");
@@ -36,12 +36,12 @@ fn the_first_signal_ends_in_order() {
 }
 
 #[test]
-fn the_second_signal_ends_at_once() {
+fn second_signal_exits_immediately() {
     if std::env::var_os(ROLE).is_some() {
         return operator();
     }
     for (first, second) in [("TERM", "TERM"), ("INT", "INT"), ("TERM", "INT"), ("INT", "TERM")] {
-        let mut operator = Operator::start("signals::the_second_signal_ends_at_once");
+        let mut operator = Operator::start("signals::second_signal_exits_immediately");
         operator.says("working");
         operator.send(first);
         operator.says("stopping");
@@ -53,11 +53,11 @@ fn the_second_signal_ends_at_once() {
 
 /// A reconcile that blocks its thread cannot be cancelled, but the process exits.
 #[test]
-fn the_end_of_the_grace_period_ends_a_process_whose_threads_are_blocked() {
+fn blocked_process_exits_after_the_grace_period() {
     if std::env::var_os(ROLE).is_some() {
         return blocked(Some(Duration::from_millis(300)));
     }
-    let test = "signals::the_end_of_the_grace_period_ends_a_process_whose_threads_are_blocked";
+    let test = "signals::blocked_process_exits_after_the_grace_period";
     let mut operator = Operator::start(test);
     operator.says("working");
     operator.send("TERM");
@@ -66,12 +66,11 @@ fn the_end_of_the_grace_period_ends_a_process_whose_threads_are_blocked() {
 }
 
 #[test]
-fn the_second_signal_ends_a_process_whose_threads_are_blocked() {
+fn second_signal_exits_a_blocked_process() {
     if std::env::var_os(ROLE).is_some() {
         return blocked(None);
     }
-    let mut operator =
-        Operator::start("signals::the_second_signal_ends_a_process_whose_threads_are_blocked");
+    let mut operator = Operator::start("signals::second_signal_exits_a_blocked_process");
     operator.says("working");
     // Two signals in quick succession are merged.
     let begun = tokio::time::Instant::now();

@@ -12,7 +12,7 @@ const FORBIDDEN: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure"
     "reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list resource \"pods\""}"#;
 
 #[tokio::test(start_paused = true)]
-async fn no_reconcile_runs_before_every_source_has_delivered() {
+async fn no_reconcile_runs_before_all_caches_have_synced() {
     let world = World::new().await;
     world.create_map("a").await;
     world.rule(
@@ -33,7 +33,7 @@ async fn no_reconcile_runs_before_every_source_has_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_late_is_named_with_the_servers_words_and_heals() {
+async fn watch_that_does_not_sync_is_reported_with_the_error_and_recovers() {
     let world = World::new().await;
     world.create_map("a").await;
     world.rule(|request| {
@@ -105,7 +105,7 @@ async fn a_deleted_object_is_reconciled_as_absent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn triggers_from_outside_name_themselves() {
+async fn sources_are_named_in_the_causes() {
     let world = World::new().await;
     let manager = world.manager();
     let (reconciler, mut received) = recording::<ConfigMap>();
@@ -127,7 +127,7 @@ async fn triggers_from_outside_name_themselves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_are_not_owned_reach_those_who_refer_to_them() {
+async fn referenced_objects_enqueue_the_objects_that_reference_them() {
     let world = World::new().await;
     let manager = world.manager();
     let (reconciler, mut received) = recording::<ConfigMap>();
@@ -166,7 +166,7 @@ async fn objects_that_are_not_owned_reach_those_who_refer_to_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_added_while_running_lasts_as_long_as_it_is_held() {
+async fn watch_added_while_running_lasts_until_its_guard_is_dropped() {
     let world = World::new().await;
     let manager = world.manager();
     let (reconciler, mut received) = recording::<ConfigMap>();
@@ -223,7 +223,7 @@ async fn a_watch_that_fails_does_not_delay_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_may_come_and_go_while_the_controller_runs() {
+async fn type_may_be_removed_and_added_while_the_controller_runs() {
     use evenkeel::cache::TypeOptions;
     use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
@@ -267,7 +267,7 @@ async fn a_type_may_come_and_go_while_the_controller_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_looks_again_at_low_priority_without_asking_the_server() {
+async fn resync_enqueues_at_low_priority_without_a_list() {
     use evenkeel::cache::TypeOptions;
     let world = World::new().await;
     world.create_map("a").await;
@@ -287,7 +287,7 @@ async fn a_resync_looks_again_at_low_priority_without_asking_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interval_looks_things_up_once_they_are_there() {
+async fn interval_source_starts_after_the_cache_sync() {
     let world = World::new().await;
     world.create_map("a").await;
     let slow = world.clone();
@@ -317,7 +317,7 @@ async fn an_interval_looks_things_up_once_they_are_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_is_mapped_though_another_object_is_in_doubt() {
+async fn event_is_mapped_while_the_outcome_of_another_write_is_unknown() {
     use evenkeel::k8s_openapi::api::core::v1::ServiceAccount;
     let world = World::new().await;
     world.create_map("a").await;
@@ -347,7 +347,7 @@ async fn an_event_is_mapped_though_another_object_is_in_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_on_changes_loses_no_deletion_in_any_combination() {
+async fn predicates_on_changes_lose_no_deletion_in_any_combination() {
     use evenkeel::predicate::{Predicate, generation_changed, labels_changed};
     let never = || Predicate::new(|_| false);
     let always = || Predicate::new(|_| true);
@@ -396,7 +396,7 @@ async fn every_update_of_a_type_without_generations_is_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_watches_that_ask_for_it_are_resynced() {
+async fn only_watches_with_resync_are_resynced() {
     use evenkeel::Watch;
     use evenkeel::cache::TypeOptions;
     use evenkeel::k8s_openapi::api::core::v1::ServiceAccount;

@@ -91,7 +91,7 @@ async fn a_status_that_changes_nothing_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_of_a_built_in_type_is_set_in_its_own_terms() {
+async fn status_of_a_built_in_type_is_set() {
     let world = World::new().await;
     let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
@@ -133,7 +133,7 @@ async fn the_status_of_a_built_in_type_is_set_in_its_own_terms() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_never_hits_another_object_of_the_same_name() {
+async fn delete_does_not_affect_another_object_of_the_same_name() {
     let world = World::new().await;
     let former = world.create_map("a").await;
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
@@ -222,7 +222,7 @@ async fn a_finalizer_is_added_first_and_cleaned_up_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applied_children_are_owned_and_go_to_the_owners_namespace() {
+async fn applied_children_are_owned_and_in_the_owners_namespace() {
     let world = World::new().await;
     let owner = world.create_map("owner").await;
     let manager = world.manager();
@@ -253,7 +253,7 @@ async fn applied_children_are_owned_and_go_to_the_owners_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn statuses_of_one_reconcile_add_up() {
+async fn status_updates_of_one_reconcile_are_cumulative() {
     let world = World::new().await;
     let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
@@ -291,7 +291,7 @@ async fn quiet_after(received: &mut tokio::sync::mpsc::Receiver<()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_never_undoes_what_others_told() {
+async fn status_update_keeps_changes_of_other_writers() {
     let world = World::new().await;
     let deployments = Api::<Deployment>::namespaced(world.admin(), "default");
     deployments.create(&Default::default(), &deployment("web")).await.unwrap();
@@ -328,7 +328,7 @@ async fn a_status_never_undoes_what_others_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clean_up_that_fails_shows_in_the_objects_events() {
+async fn failed_clean_up_records_a_warning_event() {
     use evenkeel::k8s_openapi::api::events::v1::Event;
     let world = World::new().await;
     let mut object = map("a");
@@ -359,7 +359,7 @@ async fn a_clean_up_that_fails_shows_in_the_objects_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_type_does_not_know_survives_an_update_of_what_it_does() {
+async fn fields_unknown_to_the_type_survive_an_update() {
     use evenkeel::k8s_openapi::api::core::v1::ServiceAccount;
     use evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use std::borrow::Cow;
@@ -416,7 +416,7 @@ async fn what_a_type_does_not_know_survives_an_update_of_what_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owning_apply_leaves_alone_what_the_owner_does_not_control() {
+async fn owned_apply_does_not_change_objects_of_other_controllers() {
     let world = World::new().await;
     world.create_map("owner").await;
     let theirs = world.create_map("child").await;

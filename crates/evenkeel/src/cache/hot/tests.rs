@@ -19,7 +19,7 @@ fn is_kept(entry: &Entry) -> bool {
 }
 
 #[test]
-fn what_fits_the_budget_stays_and_is_shared() {
+fn objects_within_the_budget_stay_decoded_and_are_shared() {
     let hot = DecodedLru::new(1 << 20);
     let entry = entry("a");
     let first = Arc::as_ptr(&hot.typed::<ConfigMap>(&entry).unwrap());
@@ -30,7 +30,7 @@ fn what_fits_the_budget_stays_and_is_shared() {
 }
 
 #[test]
-fn what_is_used_outlives_what_is_not() {
+fn unused_objects_are_evicted_before_used_ones() {
     let entries: Vec<_> = (0..100).map(|at| entry(&format!("e{at:02}"))).collect();
     let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR * 10);
     for (at, other) in entries.iter().enumerate() {
@@ -45,7 +45,7 @@ fn what_is_used_outlives_what_is_not() {
 }
 
 #[test]
-fn what_someone_holds_is_shared_even_when_it_was_let_go() {
+fn evicted_object_is_shared_while_it_is_referenced() {
     let entries: Vec<_> = (0..20).map(|at| entry(&format!("e{at:02}"))).collect();
     let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR);
     let held = hot.typed::<ConfigMap>(&entries[0]).unwrap();
@@ -64,7 +64,7 @@ fn an_object_larger_than_the_budget_is_only_shared() {
 }
 
 #[test]
-fn the_ring_does_not_grow_with_objects_that_are_gone() {
+fn ring_does_not_grow_with_freed_objects() {
     let hot = DecodedLru::new(1 << 30);
     for round in 0..10_000 {
         hot.typed::<ConfigMap>(&entry(&round.to_string())).unwrap();
@@ -73,7 +73,7 @@ fn the_ring_does_not_grow_with_objects_that_are_gone() {
 }
 
 #[test]
-fn a_list_beyond_the_budget_drives_nothing_out() {
+fn list_beyond_the_budget_evicts_nothing() {
     let entries: Vec<_> = (0..100).map(|at| entry(&format!("e{at:02}"))).collect();
     let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR * 10);
     let kept = hot.typed::<ConfigMap>(&entries[7]).unwrap();
@@ -91,7 +91,7 @@ fn a_list_beyond_the_budget_drives_nothing_out() {
 }
 
 #[test]
-fn a_decoded_object_leaves_nothing_behind() {
+fn decoded_object_is_freed_completely() {
     let entry = entry("a");
     let decoded = entry.decode::<ConfigMap>().unwrap();
     // A weak reference in the entry would keep the memory of the object alive.

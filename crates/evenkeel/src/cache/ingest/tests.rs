@@ -13,7 +13,7 @@ fn ingest(options: TypeOptions) -> Ingest {
 const OBJECT: &str = r#"{"metadata":{"name":"web","namespace":"shop","uid":"0d3b9e8f-8a54-4f1c-9d4e-ffee00112233","resourceVersion":"42","generation":3,"labels":{"tier":"front","app":"we\u0062"},"annotations":{"a":"b\"c"},"ownerReferences":[{"apiVersion":"example.com/v1","kind":"App","name":"x","uid":"u","controller":true},{"apiVersion":"v1","kind":"Node","name":"n","uid":"v"}],"finalizers":["example.com/f"],"deletionTimestamp":"2026-01-01T00:00:00Z","managedFields":[{"manager":"kubectl"}]},"spec":{"replicas":2}}"#;
 
 #[test]
-fn the_header_is_what_the_object_says() {
+fn header_matches_the_object() {
     let entry = ingest(TypeOptions::new()).entry(OBJECT.as_bytes()).unwrap();
     let meta = entry.meta();
     assert_eq!(meta.key(), &Key::namespaced("shop", "web"));
@@ -31,7 +31,7 @@ fn the_header_is_what_the_object_says() {
 }
 
 #[test]
-fn an_object_of_a_list_says_what_it_is_and_only_managed_fields_are_lost() {
+fn list_item_gets_its_type_and_loses_only_managed_fields() {
     let entry = ingest(TypeOptions::new()).entry(OBJECT.as_bytes()).unwrap();
     let dynamic: DynamicObject = serde_json::from_slice(entry.json()).unwrap();
     let types = dynamic.types.unwrap();
@@ -53,7 +53,7 @@ fn an_object_of_a_list_says_what_it_is_and_only_managed_fields_are_lost() {
 }
 
 #[test]
-fn managed_fields_stay_where_they_are_wanted() {
+fn managed_fields_are_kept_if_requested() {
     let entry = ingest(TypeOptions::new().keep_managed_fields()).entry(OBJECT.as_bytes()).unwrap();
     assert!(entry.object_meta().unwrap().managed_fields.is_some());
     let entry = ingest(TypeOptions::new()).entry(OBJECT.as_bytes()).unwrap();

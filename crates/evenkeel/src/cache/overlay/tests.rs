@@ -27,7 +27,7 @@ fn version(fed: &Fed, name: &str) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_read_back_until_the_watch_has_come_as_far() {
+async fn write_is_read_back_until_the_watch_has_caught_up() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1")]);
     let kind = Kind::of::<ConfigMap>();
@@ -68,7 +68,7 @@ async fn the_event_of_a_write_does_not_replace_what_was_read_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_of_another_kind_is_not_taken_for_the_object() {
+async fn response_of_another_kind_is_not_stored_as_the_object() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1")]);
     let mut scale: serde_json::Value = serde_json::from_slice(&raw("a", "u1", 8, "2")).unwrap();
@@ -78,7 +78,7 @@ async fn an_answer_of_another_kind_is_not_taken_for_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_comes_after_the_deletion_does_not_bring_the_object_back() {
+async fn response_after_the_deletion_does_not_restore_the_object() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, []);
     let kind = Kind::of::<ConfigMap>();
@@ -119,7 +119,7 @@ async fn a_deleted_uid_is_hidden_and_its_successor_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_uid_the_watch_never_saw_is_forgotten_in_time() {
+async fn deleted_uid_that_the_watch_never_delivered_is_dropped() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, []);
     fed.cache.deleted(&Kind::of::<ConfigMap>(), &key("a"), &Uid::new("u1"));
@@ -158,7 +158,7 @@ async fn an_object_that_leaves_the_selection_by_our_write_is_hidden() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_makes_the_next_read_a_live_one() {
+async fn lost_response_makes_the_next_read_a_live_read() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let kind = Kind::of::<ConfigMap>();
@@ -187,7 +187,7 @@ async fn a_lost_answer_makes_the_next_read_a_live_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_that_are_no_numbers_never_hide_anything() {
+async fn non_numeric_versions_hide_nothing() {
     let mut fed = Fed::new(TypeOptions::new());
     let odd = |version: &str| {
         let meta = json!({ "namespace": "default", "name": "a", "resourceVersion": version });

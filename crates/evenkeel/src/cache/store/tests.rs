@@ -187,14 +187,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_list_is_what_looking_at_everything_would_give(ops in prop::collection::vec(op(), 0..120)) {
+    fn every_list_equals_a_full_scan(ops in prop::collection::vec(op(), 0..120)) {
         run(ops);
     }
 }
 
 /// With many objects the indexes are made; the small ranges of the property above seldom get there.
 #[test]
-fn large_stores_use_their_indexes_and_agree() {
+fn large_stores_use_indexes_with_the_same_result() {
     let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
     let store = Store::new(7);
     store.define(by_data("data"));

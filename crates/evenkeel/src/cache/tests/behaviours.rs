@@ -38,7 +38,7 @@ async fn every_handler_gets_the_initial_list_before_it_counts_as_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_gets_what_is_stored_then_every_change_and_nothing_twice() {
+async fn late_handler_gets_the_stored_objects_then_each_change_once() {
     let stage = Stage::new().await;
     stage.create("a", "0").await;
     let informer = stage.informer();
@@ -68,7 +68,7 @@ async fn a_late_handler_gets_what_is_stored_then_every_change_and_nothing_twice(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_reaches_only_those_who_want_it_and_asks_the_server_nothing() {
+async fn resync_reaches_only_subscribers_that_request_it_without_a_list() {
     let mut fed = Fed::new(TypeOptions::new().resync(Duration::from_secs(3600)));
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let (with, without) = (Log::default(), Log::default());
@@ -87,7 +87,7 @@ async fn a_resync_reaches_only_those_who_want_it_and_asks_the_server_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_is_applied_once_to_each_state_and_failing_leaves_out_one_object() {
+async fn transform_runs_once_per_state_and_a_failure_skips_one_object() {
     let stage = Stage::new().await;
     let options = TypeOptions::new().namespaces(["default"]).transform(|object| {
         let data = &mut object["data"]["value"];
@@ -121,7 +121,7 @@ async fn a_transform_is_applied_once_to_each_state_and_failing_leaves_out_one_ob
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_undeclared_type_is_refused_with_the_fix_and_not_watched() {
+async fn undeclared_type_is_rejected_with_a_hint_and_not_watched() {
     let stage = Stage::new().await;
     let kind = Kind::of::<Pod>();
     let error = stage.cache.get(&kind, &Key::namespaced("default", "a")).unwrap_err();
@@ -146,7 +146,7 @@ impl Authorizer for NoPods {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_type_is_named_within_seconds_while_the_rest_runs() {
+async fn forbidden_type_is_reported_within_seconds_and_others_run() {
     let on = Arc::new(AtomicBool::new(true));
     let server = ApiServer::builder().seed(1).authorizer(NoPods(on.clone())).build().await.unwrap();
     let cache = Cache::new(Client::new(server.service(), "default"), CacheOptions::default());
@@ -192,7 +192,7 @@ fn definition() -> CustomResourceDefinition {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_optional_type_comes_and_goes_with_its_definition() {
+async fn optional_type_follows_its_crd() {
     let stage = Stage::new().await;
     let gvk = GroupVersionKind::gvk("example.com", "v1", "Widget");
     let resource = ApiResource::from_gvk_with_plural(&gvk, "widgets");
@@ -334,7 +334,7 @@ async fn a_key_that_the_declaration_does_not_cover_is_not_read_as_missing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_come_and_go_with_events_and_without_a_restart() {
+async fn namespaces_are_added_and_removed_with_events_without_restart() {
     let stage = Stage::new().await;
     stage.namespace("other").await;
     stage.create("a", "1").await;
@@ -371,7 +371,7 @@ async fn namespaces_come_and_go_with_events_and_without_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_is_listed_under_its_index_before_the_watch_tells_of_it() {
+async fn created_object_is_in_its_index_before_the_watch_event() {
     let mut fed = Fed::new(TypeOptions::new());
     let by_value = |map: &ConfigMap| {
         map.data.iter().flat_map(|data| data.values().cloned()).collect::<Vec<_>>()
@@ -426,7 +426,7 @@ async fn a_handler_that_panics_or_is_slow_disturbs_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_dropped_is_not_told_any_more() {
+async fn dropped_subscription_receives_no_more_events() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(1, []);
     let log = Log::default();
@@ -441,7 +441,7 @@ async fn a_subscription_dropped_is_not_told_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_ends_every_task_and_reads_say_so() {
+async fn stop_ends_all_tasks_and_reads_fail_with_stopped() {
     let stage = Stage::new().await;
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let informer = stage.informer();
@@ -472,7 +472,7 @@ async fn dropping_the_cache_ends_its_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_that_never_syncs_fails_in_time_with_the_reason() {
+async fn type_that_never_syncs_fails_after_the_timeout_with_the_reason() {
     let sync_timeout = Duration::from_secs(300);
     let options = CacheOptions { sync_timeout, ..CacheOptions::default() };
     let cache = Cache::new(Client::new(Silent, "default"), options);

@@ -15,7 +15,7 @@ fn shows(selector: &str) -> Selector {
 }
 
 #[tokio::test]
-async fn all_secrets_of_a_cluster_take_an_explicit_word() {
+async fn caching_all_secrets_requires_an_explicit_option() {
     let kind = Kind::of::<Secret>();
     let error = cache().declare(&kind, TypeOptions::new()).unwrap_err();
     assert!(error.to_string().contains("cluster_wide_secrets"), "{error}");
@@ -31,7 +31,7 @@ async fn all_secrets_of_a_cluster_take_an_explicit_word() {
 }
 
 #[tokio::test]
-async fn a_type_is_declared_alike_or_not_at_all() {
+async fn type_declared_twice_with_different_options_is_rejected() {
     let (cache, kind) = (cache(), Kind::of::<ConfigMap>());
     let options = TypeOptions::new().namespaces(["a"]).transform(|_| Ok::<_, String>(()));
     cache.declare(&kind, options.clone()).unwrap();
@@ -44,7 +44,7 @@ async fn a_type_is_declared_alike_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn namespaces_of_the_cache_go_for_types_that_name_none() {
+async fn namespaces_of_the_cache_apply_to_types_without_their_own() {
     let namespaces = Some(["shop".to_owned()].into());
     let options = CacheOptions { namespaces, ..CacheOptions::default() };
     let cache = Cache::new(Client::new(Silent, "default"), options);
@@ -58,7 +58,7 @@ async fn namespaces_of_the_cache_go_for_types_that_name_none() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn contradictory_options_are_rejected() {
     let map = Kind::of::<ConfigMap>();
     for (kind, options) in [
         (Kind::of::<Node>(), TypeOptions::new().namespaces(["a"])),
@@ -80,7 +80,7 @@ async fn what_makes_no_sense_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_metadata_only_type_only_metadata_is_kept_even_of_own_writes() {
+async fn metadata_only_type_stores_only_metadata_of_own_writes_too() {
     let mut fed = Fed::new(TypeOptions::new().metadata_only());
     fed.list(5, [&*raw("a", "u1", 1, "secret")]);
     fed.cache.wrote(fed.informer.kind(), &raw("b", "u2", 9, "secret"));
@@ -99,7 +99,7 @@ struct View {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_view_nothing_else_is_kept() {
+async fn view_stores_only_its_fields() {
     let mut fed = Fed::new(TypeOptions::new().view::<View>());
     fed.cache
         .index_as(fed.informer.kind(), "value", |view: &View| view.data.values().cloned().collect())
@@ -118,7 +118,7 @@ async fn of_a_view_nothing_else_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_added_later_knows_what_is_stored_and_follows() {
+async fn index_added_later_covers_stored_objects_and_changes() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "x"), &*raw("b", "u2", 2, "y")]);
     fed.cache

@@ -12,7 +12,7 @@ async fn told(fed: &Fed) -> (Subscription, Log) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_vanished_in_a_gap_is_deleted_first_with_its_state_unknown() {
+async fn object_missing_from_a_relist_is_deleted_with_state_unknown() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1"), &*raw("c", "u3", 3, "1")]);
     let (_subscription, log) = told(&fed).await;
@@ -51,7 +51,7 @@ async fn a_bookmark_moves_the_version_and_calls_no_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off_changes_nothing() {
+async fn interrupted_list_changes_nothing() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let (_subscription, log) = told(&fed).await;
@@ -68,7 +68,7 @@ async fn a_list_that_breaks_off_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_list_that_breaks_off_is_completed_by_the_next() {
+async fn interrupted_first_list_is_completed_by_the_next() {
     let mut fed = Fed::new(TypeOptions::new());
     let log = Log::default();
     let subscription = fed.informer.subscribe(log.handler());
@@ -92,7 +92,7 @@ async fn a_first_list_that_breaks_off_is_completed_by_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_deleted_while_a_stream_sends_it_is_not_there() {
+async fn object_deleted_during_a_streaming_list_is_absent() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let (_subscription, log) = told(&fed).await;
@@ -108,7 +108,7 @@ async fn what_is_deleted_while_a_stream_sends_it_is_not_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_back() {
+async fn older_states_are_ignored() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(10, [&*raw("a", "u1", 9, "new")]);
     let (_subscription, log) = told(&fed).await;
@@ -123,7 +123,7 @@ async fn nothing_goes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_set_back_to_a_backup_is_believed() {
+async fn restored_server_replaces_the_cached_state() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(100, [&*raw("a", "u1", 90, "new"), &*raw("b", "u2", 95, "1")]);
     fed.cache.wrote(fed.informer.kind(), &raw("c", "u3", 110, "lost"));
@@ -137,7 +137,7 @@ async fn a_server_set_back_to_a_backup_is_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_that_cannot_be_read_fails_no_other() {
+async fn unreadable_object_does_not_affect_others() {
     let mut fed = Fed::new(TypeOptions::new());
     let broken: [&[u8]; 4] = [
         br#"{"metadata":{"namespace":"default"}}"#,
@@ -156,7 +156,7 @@ async fn one_object_that_cannot_be_read_fails_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_decode_is_an_error_of_that_object_when_touched() {
+async fn object_that_does_not_decode_fails_only_its_own_read() {
     let mut fed = Fed::new(TypeOptions::new());
     let odd = br#"{"metadata":{"namespace":"default","name":"odd"},"data":7}"#;
     fed.list(5, [&*raw("a", "u1", 1, "1"), odd]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_again_before_hand_out_is_handed_out_once() {
+async fn key_added_twice_before_get_is_processed_once() {
     let queue = Plain::default();
     queue.add("a", ());
     queue.add("b", ());
@@ -14,7 +14,7 @@ async fn a_key_added_again_before_hand_out_is_handed_out_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_it_runs_is_handed_out_once_more_after_done() {
+async fn key_added_while_processing_is_processed_once_more() {
     let queue = Plain::default();
     queue.add("a", ());
     let first = poll(&queue).unwrap();
@@ -29,7 +29,7 @@ async fn a_key_added_while_it_runs_is_handed_out_once_more_after_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_again_after_done_is_handed_out_again() {
+async fn key_added_after_done_is_processed_again() {
     let queue = Plain::default();
     for _ in 0..3 {
         queue.add("a", ());
@@ -38,7 +38,7 @@ async fn a_key_added_again_after_done_is_handed_out_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_runs_does_not_hold_up_the_others() {
+async fn key_being_processed_does_not_block_others() {
     let queue = Plain::default();
     queue.add("a", ());
     let _running = poll(&queue).unwrap();
@@ -48,7 +48,7 @@ async fn a_key_that_runs_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_panics_or_is_cancelled_gives_its_key_back() {
+async fn worker_that_panics_or_is_cancelled_releases_its_key() {
     let queue = Plain::default();
     queue.add("a", ());
     let item = poll(&queue).unwrap();
@@ -63,7 +63,7 @@ async fn a_worker_that_panics_or_is_cancelled_gives_its_key_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn higher_priorities_go_first_and_equals_in_turn() {
+async fn higher_priorities_first_and_fifo_within_a_priority() {
     let queue = Plain::default();
     queue.add_with("low 1", priority(LOW_PRIORITY), ());
     queue.add("normal 1", ());
@@ -74,7 +74,7 @@ async fn higher_priorities_go_first_and_equals_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn raising_a_key_puts_it_at_the_tail_of_the_higher_class() {
+async fn raised_key_moves_to_the_tail_of_the_higher_class() {
     let queue = Plain::default();
     queue.add_with("a", priority(LOW_PRIORITY), ());
     queue.add_with("b", priority(LOW_PRIORITY), ());
@@ -95,7 +95,7 @@ async fn lowering_a_key_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_priority_does_not_outlive_its_hand_out() {
+async fn priority_is_reset_after_get() {
     let queue = Plain::default();
     queue.add_with("a", priority(9), ());
     poll(&queue).unwrap().done();
@@ -104,7 +104,7 @@ async fn a_priority_does_not_outlive_its_hand_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_raised_while_it_runs_comes_back_at_the_higher_priority() {
+async fn key_raised_while_processing_gets_the_higher_priority() {
     let queue = Plain::default();
     queue.add_with("a", priority(LOW_PRIORITY), ());
     let item = poll(&queue).unwrap();
@@ -138,7 +138,7 @@ async fn a_low_key_is_served_within_the_bound_under_endless_load() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_aged_backlog_gets_its_share_and_no_more() {
+async fn aged_backlog_gets_exactly_its_share() {
     let ageing = Ageing { after: Duration::from_secs(1), share: 4 };
     let queue = Queue::<u32, ()>::new(QueueOptions { ageing, ..QueueOptions::default() });
     for key in 1000..2000 {
@@ -157,7 +157,7 @@ async fn an_aged_backlog_gets_its_share_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_several_aged_classes_the_longest_passed_over_goes_first() {
+async fn longest_waiting_aged_class_is_first() {
     let ageing = Ageing { after: MS, share: 2 };
     let queue = Plain::new(QueueOptions { ageing, ..QueueOptions::default() });
     queue.add_with("lowest", priority(-2), ());
@@ -193,7 +193,7 @@ async fn failures_double_the_delay_up_to_its_maximum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forgetting_a_key_starts_its_delays_anew() {
+async fn forget_resets_the_backoff() {
     let queue = Plain::default();
     for _ in 0..5 {
         queue.add_with("a", rate_limited(), ());
@@ -229,7 +229,7 @@ async fn a_failure_counts_even_if_the_key_is_due_already() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_delay_and_a_rate_limit_the_smaller_counts() {
+async fn smaller_of_delay_and_rate_limit_applies() {
     let queue = Plain::default();
     queue.add_with("a", AddOptions { after: Some(MS), ..rate_limited() }, ());
     assert_eq!(timed(&queue).await, ("a", MS));
@@ -274,7 +274,7 @@ async fn a_retry_keeps_its_priority_unless_given_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn remembered_failures_are_bounded_and_the_oldest_goes_first() {
+async fn remembered_failures_are_bounded_and_the_oldest_is_evicted() {
     let queue =
         Queue::<u32, ()>::new(QueueOptions { remembered_max: 3, ..QueueOptions::default() });
     for key in 0..5 {
@@ -289,7 +289,7 @@ async fn remembered_failures_are_bounded_and_the_oldest_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_kept_of_a_key_that_is_done_and_forgotten() {
+async fn done_and_forgotten_key_uses_no_memory() {
     let key = std::sync::Arc::new(());
     let queue = Queue::<std::sync::Arc<()>, ()>::default();
     queue.add_with(key.clone(), rate_limited(), ());

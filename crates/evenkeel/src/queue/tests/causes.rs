@@ -27,7 +27,7 @@ fn merged(causes: impl IntoIterator<Item = Cause>) -> Causes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn adds_that_collapse_leave_all_their_causes() {
+async fn merged_adds_keep_all_causes() {
     let queue = Queue::<Key>::default();
     let key = Key::namespaced("shop", "web");
     queue.add(key.clone(), Cause::Listed(own()));
@@ -42,7 +42,7 @@ async fn adds_that_collapse_leave_all_their_causes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_has_the_causes_of_its_own_time_only() {
+async fn run_has_only_the_causes_added_before_it() {
     let queue = Queue::<Key>::default();
     let key = Key::namespaced("shop", "web");
     queue.add(key.clone(), Cause::Start);
@@ -54,7 +54,7 @@ async fn a_run_has_the_causes_of_its_own_time_only() {
 }
 
 #[test]
-fn each_cause_reads_as_a_person_would_say_it() {
+fn each_cause_has_a_readable_display() {
     let change = Change { labels: true, deletion: true, ..generation(3, 4) };
     let texts = [
         (Cause::Listed(own()), "Deployment listed"),
@@ -89,13 +89,13 @@ fn updates_of_one_object_become_one_from_the_first_generation_to_the_last() {
 }
 
 #[test]
-fn causes_about_one_object_share_a_place() {
+fn causes_about_one_object_share_a_detail() {
     let causes = merged([Cause::Created(own()), Cause::Updated(own(), generation(1, 2))]);
     assert_eq!(causes.to_string(), "Deployment created and updated (generation 1→2)");
 }
 
 #[test]
-fn the_latest_retry_and_delay_count() {
+fn latest_retry_and_delay_are_kept() {
     let causes = merged([
         Cause::Retry(3),
         Cause::RequeueAfter(Duration::from_secs(9)),
@@ -217,6 +217,6 @@ fn causes_can_be_shown_in_short() {
 }
 
 #[test]
-fn a_slot_of_the_default_kind_is_as_small_as_promised() {
+fn slot_has_the_documented_size() {
     assert_eq!(size_of::<super::super::slots::Slot<Key, Causes>>(), 72);
 }

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_key_comes_when_its_time_has_come() {
+async fn delayed_key_is_returned_when_due() {
     let queue = Plain::default();
     queue.add_with("a", after(50 * MS), ());
     assert_eq!((queue.len(), queue.waiting()), (0, 1));
@@ -17,7 +17,7 @@ async fn a_delayed_key_comes_when_its_time_has_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_delays_the_earlier_counts_and_fires_once() {
+async fn earlier_of_two_delays_fires_once() {
     for (first, second, fires) in [(50, 70, 50), (50, 30, 30)] {
         let queue = Plain::default();
         queue.add_with("a", after(first * MS), ());
@@ -29,7 +29,7 @@ async fn of_two_delays_the_earlier_counts_and_fires_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_without_delay_makes_a_waiting_key_due_and_ends_its_delay() {
+async fn add_without_delay_makes_a_delayed_key_due() {
     let queue = Plain::default();
     queue.add_with("a", after(50 * MS), ());
     queue.add("a", ());
@@ -50,7 +50,7 @@ async fn a_delayed_add_of_a_due_key_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_delays_come_in_the_order_of_their_times() {
+async fn delays_fire_in_time_order() {
     let queue = Plain::default();
     queue.add_with("third", after(1000 * MS), ());
     queue.add_with("first", after(250 * MS), ());
@@ -61,7 +61,7 @@ async fn several_delays_come_in_the_order_of_their_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_to_one_instant_come_in_the_order_they_were_asked_for() {
+async fn delays_to_one_instant_are_fifo() {
     let queue = Plain::default();
     for key in ["a", "b", "c", "d", "e", "f"] {
         queue.add_with(key, after(10 * MS), ());
@@ -71,7 +71,7 @@ async fn delays_to_one_instant_come_in_the_order_they_were_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_came_due_earlier_goes_before_one_added_later() {
+async fn key_due_earlier_precedes_one_added_later() {
     let queue = Plain::default();
     queue.add_with("matured", after(MS), ());
     tokio::time::advance(2 * MS).await;
@@ -80,7 +80,7 @@ async fn a_key_that_came_due_earlier_goes_before_one_added_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_high_key_that_matures_overtakes_low_ones_that_are_due() {
+async fn delayed_high_priority_key_overtakes_due_low_ones() {
     let queue = Plain::default();
     queue.add_with("high", AddOptions { priority: Some(1), ..after(MS) }, ());
     queue.add("a", ());
@@ -92,7 +92,7 @@ async fn a_high_key_that_matures_overtakes_low_ones_that_are_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_ends_while_its_key_runs_waits_for_the_run() {
+async fn key_due_while_processing_waits_for_done() {
     let queue = Plain::default();
     queue.add("a", ());
     let item = poll(&queue).unwrap();
@@ -106,7 +106,7 @@ async fn a_delay_that_ends_while_its_key_runs_waits_for_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_outlives_the_run_in_which_it_was_asked_for() {
+async fn delay_outlives_the_run_that_requested_it() {
     let queue = Plain::default();
     queue.add("a", ());
     let item = poll(&queue).unwrap();
@@ -117,7 +117,7 @@ async fn a_delay_outlives_the_run_in_which_it_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_without_end_is_no_error() {
+async fn maximum_delay_is_accepted() {
     let queue = Plain::default();
     queue.add_with("never", after(Duration::MAX), ());
     queue.add_with("soon", after(MS), ());
@@ -127,7 +127,7 @@ async fn a_delay_without_end_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_asleep_wakes_for_an_add_and_for_a_shorter_delay() {
+async fn idle_worker_wakes_for_an_add_and_for_a_shorter_delay() {
     let queue = Plain::default();
     queue.add_with("late", after(Duration::from_secs(60)), ());
     let mut get = pin!(queue.get());
@@ -153,7 +153,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_watches_the_clock_hands_that_on_when_dropped() {
+async fn timekeeper_is_replaced_when_dropped() {
     let queue = Plain::default();
     queue.add_with("a", after(50 * MS), ());
     let mut tasks = JoinSet::new();
@@ -166,7 +166,7 @@ async fn whoever_watches_the_clock_hands_that_on_when_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_watches_the_clock_hands_that_on_when_served() {
+async fn timekeeper_is_replaced_when_it_gets_a_key() {
     let queue = Plain::default();
     queue.add_with("later", after(50 * MS), ());
     let mut tasks = JoinSet::new();
@@ -180,7 +180,7 @@ async fn whoever_watches_the_clock_hands_that_on_when_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_workers_wake_for_many_keys_that_mature_at_once() {
+async fn many_workers_wake_for_many_keys_due_together() {
     let queue = Queue::<u32, ()>::default();
     for key in 0..100 {
         queue.add_with(key, after(10 * MS), ());

@@ -286,7 +286,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn the_queue_does_what_a_simple_model_does(ops in prop::collection::vec(op(), 1..150)) {
+    fn queue_matches_a_simple_model(ops in prop::collection::vec(op(), 1..150)) {
         check(ops)?;
     }
 }

@@ -107,7 +107,7 @@ fn no_key_has_two_workers_and_no_add_is_lost() {
 }
 
 #[test]
-fn a_worker_that_stops_waiting_takes_no_wake_up_with_it() {
+fn dropped_worker_passes_on_its_wake_up() {
     explore(1000, || {
         let (queue, world) = (Queue::<usize, ()>::default(), Shared::default());
         let fickle: Vec<_> = (0..KEYS)
@@ -153,7 +153,7 @@ fn a_worker_that_stops_waiting_takes_no_wake_up_with_it() {
 }
 
 #[test]
-fn shutdown_at_any_moment_releases_everybody() {
+fn shutdown_at_any_moment_releases_all_workers() {
     explore(1000, || {
         let (queue, world) = (Queue::<usize, ()>::default(), Shared::default());
         let workers: Vec<_> = (0..3)

@@ -23,7 +23,7 @@ async fn shutdown_releases_blocked_workers_and_ignores_later_adds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_twice_is_harmless() {
+async fn shutdown_is_idempotent() {
     let queue = Plain::default();
     queue.shutdown();
     queue.shutdown();
@@ -31,7 +31,7 @@ async fn shutdown_twice_is_harmless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_drops_what_is_queued_but_not_what_runs() {
+async fn shutdown_drops_queued_keys_but_not_running_ones() {
     let queue = Plain::default();
     queue.add("running", ());
     let item = poll(&queue).unwrap();
@@ -46,7 +46,7 @@ async fn shutdown_drops_what_is_queued_but_not_what_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_hands_out_what_is_due_and_ends_when_all_is_done() {
+async fn drain_processes_due_keys_and_completes_when_all_are_done() {
     let queue = Plain::default();
     queue.add("a", ());
     queue.add("b", ());
@@ -91,7 +91,7 @@ async fn a_drain_does_not_wait_for_delayed_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_asleep_is_released_by_the_end_of_a_drain() {
+async fn idle_worker_is_released_at_the_end_of_a_drain() {
     let queue = Plain::default();
     queue.add("a", ());
     let item = poll(&queue).unwrap();
@@ -117,7 +117,7 @@ async fn shutdown_releases_a_drain_that_is_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_after_shutdown_waits_for_what_runs() {
+async fn drain_after_shutdown_waits_for_running_keys() {
     let queue = Plain::default();
     queue.add("a", ());
     queue.add("b", ());

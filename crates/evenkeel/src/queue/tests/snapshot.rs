@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_tells_depth_age_and_work_under_way() {
+async fn snapshot_has_depth_age_and_running_work() {
     let queue = Plain::default();
     queue.add("first", ());
     let first = poll(&queue).unwrap();
@@ -42,7 +42,7 @@ async fn a_snapshot_tells_depth_age_and_work_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_memory_of_a_burst_is_given_back_although_keys_remain() {
+async fn memory_of_a_burst_is_released_while_keys_remain() {
     let queue = Queue::<u32, ()>::default();
     let burst = 100_000;
     for key in 0..burst {

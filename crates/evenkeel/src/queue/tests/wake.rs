@@ -138,7 +138,7 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn nobody_sleeps_while_a_key_is_due_or_the_clock_unwatched(
+    fn no_worker_sleeps_while_a_key_is_due_or_no_timer_is_set(
         ops in prop::collection::vec(op(), 1..120),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -28,7 +28,7 @@ fn check(text: &str, objects: &[&str], version: &str, token: &str) {
 }
 
 #[test]
-fn fields_come_in_any_order() {
+fn fields_may_be_in_any_order() {
     check(
         r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5","continue":"x",
             "remainingItemCount":7},"items":[{"a":1},{"b":[{}]}]}"#,
@@ -45,7 +45,7 @@ fn fields_come_in_any_order() {
 }
 
 #[test]
-fn strings_hide_what_looks_like_structure() {
+fn structure_within_strings_is_ignored() {
     check(
         r#"{"extra\"":"]}\\","items":[{"a":"\\\"}]{["},{"ключ":"значение"}],"n":-1.5e3,"t":true}"#,
         &[r#"{"a":"\\\"}]{["}"#, r#"{"ключ":"значение"}"#],
@@ -60,13 +60,13 @@ fn only_the_items_of_the_envelope_are_items() {
 }
 
 #[test]
-fn what_is_empty_may_be_null() {
+fn empty_fields_may_be_null() {
     check(r#"{"items":null,"metadata":{"resourceVersion":"1"}}"#, &[], "1", "");
     check(r#"{"items":[],"metadata":null}"#, &[], "", "");
 }
 
 #[test]
-fn what_is_no_list_is_refused() {
+fn non_lists_are_rejected() {
     for text in [
         "[]",
         "<html>",
@@ -91,7 +91,7 @@ fn what_is_no_list_is_refused() {
 }
 
 #[test]
-fn every_beginning_of_a_list_is_incomplete() {
+fn every_prefix_of_a_list_is_incomplete() {
     let text = r#"{"kind":"L","items":[{"a":"\"b"}],"metadata":{"continue":"x"}}"#;
     for end in 0..text.len() {
         let error = read([&text.as_bytes()[..end]]).unwrap_err();
@@ -100,7 +100,7 @@ fn every_beginning_of_a_list_is_incomplete() {
 }
 
 #[test]
-fn an_object_without_end_is_given_up() {
+fn unterminated_object_is_rejected() {
     let mut items = Items::new();
     items.feed(Bytes::from_static(b"{\"items\":[{\"a\":\""));
     assert!(!items.advance().unwrap());
@@ -132,7 +132,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn the_items_are_those_a_whole_parse_finds(
+    fn items_equal_those_of_a_full_parse(
         objects in vec(vec(("[a-z]{0,5}", json()), 0..4), 0..6),
         extra in json(),
         pretty: bool,
@@ -166,12 +166,12 @@ proptest! {
     }
 
     #[test]
-    fn no_input_is_too_strange(frames in vec(vec(any::<u8>(), 0..30), 0..5)) {
+    fn parser_accepts_any_input_without_panic(frames in vec(vec(any::<u8>(), 0..30), 0..5)) {
         let _ = read(frames.iter().map(Vec::as_slice));
     }
 
     #[test]
-    fn no_input_that_looks_like_a_list_is_too_strange(text in r#"\{"items":[\[\]{}",:n0 \\]{0,40}"#) {
+    fn parser_accepts_any_list_like_input_without_panic(text in r#"\{"items":[\[\]{}",:n0 \\]{0,40}"#) {
         let _ = read([text.as_bytes()]);
     }
 }

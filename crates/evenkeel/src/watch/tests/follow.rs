@@ -6,7 +6,7 @@ use super::script::{failure, list, object, open, silent, too_large, unreachable}
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_told_in_order_and_versions_followed() {
+async fn changes_are_delivered_in_order_and_versions_tracked() {
     let run = listing([
         list("10", "", &["a@3"]),
         open().added("b@11").modified("a@12").deleted("b@13").bookmark("15").modified("a@16"),
@@ -30,7 +30,7 @@ async fn changes_are_told_in_order_and_versions_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_closed_cleanly_is_resumed_at_once_and_without_a_list() {
+async fn cleanly_closed_watch_is_resumed_immediately_without_a_relist() {
     let run = listing([
         list("10", "", &["a@3"]),
         open().modified("a@12"),
@@ -44,14 +44,14 @@ async fn a_watch_closed_cleanly_is_resumed_at_once_and_without_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_moves_the_version_to_resume_from() {
+async fn bookmark_advances_the_version_to_resume_from() {
     let run = listing([list("10", "", &["a@3"]), open().bookmark("40")]).await;
     assert_eq!(run.told(), ["begin", "listed a@3", "commit 10", "bookmark 40"]);
     assert_eq!(run.requests, [paged("0"), watch("10"), watch("40")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_is_resumed_and_half_an_event_forgotten() {
+async fn lost_connection_is_resumed_and_a_partial_event_dropped() {
     let run = listing([
         list("10", "", &[]),
         open().modified("a@12").send("{\"type\":\"MODIFIED\",\"obj").cut(),
@@ -71,7 +71,7 @@ async fn a_connection_that_breaks_is_resumed_and_half_an_event_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_is_followed_by_a_list_in_whatever_way_it_is_told() {
+async fn expired_watch_leads_to_a_relist() {
     for expired in [
         failure(410, "Expired"),
         failure(410, "Gone"),
@@ -87,7 +87,7 @@ async fn an_expired_watch_is_followed_by_a_list_in_whatever_way_it_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_busy_or_away_is_waited_for_without_a_list() {
+async fn unavailable_server_is_retried_without_a_relist() {
     for trouble in [
         || failure(429, "TooManyRequests"),
         || open().error(429, "TooManyRequests"),
@@ -111,7 +111,7 @@ async fn a_server_that_is_busy_or_away_is_waited_for_without_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_the_server_asks_for_is_waited() {
+async fn retry_after_is_honoured() {
     let run = listing([
         list("10", "", &[]),
         failure(429, "TooManyRequests").header("retry-after", "9"),
@@ -123,7 +123,7 @@ async fn the_time_the_server_asks_for_is_waited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_failures_in_a_watch_lead_to_a_list() {
+async fn other_watch_errors_lead_to_a_relist() {
     for trouble in [
         failure(500, "InternalError"),
         open().error(500, "InternalError"),
@@ -142,7 +142,7 @@ async fn other_failures_in_a_watch_lead_to_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_cannot_be_read_leads_to_a_list_for_it_may_not_be_missed() {
+async fn unreadable_event_leads_to_a_relist() {
     let run = |line: &str| {
         listing([
             list("10", "", &["a@3"]),
@@ -165,7 +165,7 @@ async fn an_event_that_cannot_be_read_leads_to_a_list_for_it_may_not_be_missed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_events_and_empty_lines_are_passed_over() {
+async fn unknown_events_and_empty_lines_are_skipped() {
     let run = listing([
         list("10", "", &[]),
         open()
@@ -177,7 +177,7 @@ async fn unknown_events_and_empty_lines_are_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_last_half_a_minute_and_more_at_random() {
+async fn watch_timeouts_are_random_above_30_seconds() {
     let watches = (0..100).map(|number| open().modified(&format!("a@{}", 100 + number)));
     let run = listing([list("10", "", &[])].into_iter().chain(watches)).await;
     assert_eq!(run.timeouts.len(), 101);
@@ -187,7 +187,7 @@ async fn watches_last_half_a_minute_and_more_at_random() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_connection_is_noticed_within_45_seconds() {
+async fn dead_connection_is_detected_within_45_seconds() {
     let run =
         listing([list("10", "", &[]), open().modified("a@12").hang(), silent(), open().hang()])
             .await;
@@ -209,7 +209,7 @@ async fn a_dead_connection_is_noticed_within_45_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_nowhere_has_no_version_before_its_state_is_over() {
+async fn watch_without_version_has_none_until_its_initial_events_end() {
     let run = listing([
         list("", "", &[]),
         // The state, in the order of names.
@@ -221,7 +221,7 @@ async fn a_watch_from_nowhere_has_no_version_before_its_state_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_lasts_from_the_first_of_a_row_until_a_watch_is_open() {
+async fn failing_since_is_the_first_failure_until_a_watch_opens() {
     let run = listing([
         failure(500, ""),
         list("10", "", &[]),
@@ -236,7 +236,7 @@ async fn a_failure_lasts_from_the_first_of_a_row_until_a_watch_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_keeps_no_version_at_all_is_failing() {
+async fn server_that_expires_every_version_is_failing() {
     let state = |version| list(version, "", &[]);
     let expired = || open().error(410, "Expired");
     let run =

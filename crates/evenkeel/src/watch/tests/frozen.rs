@@ -76,7 +76,7 @@ async fn forward(
 }
 
 #[tokio::test]
-async fn a_connection_that_is_no_longer_forwarded_is_replaced() {
+async fn connection_through_a_frozen_proxy_is_replaced() {
     let server = ApiServer::builder().build().await.unwrap();
     let serving = server.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

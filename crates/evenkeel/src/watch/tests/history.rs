@@ -12,7 +12,7 @@ async fn checking(answers: impl IntoIterator<Item = Answer>) -> Run {
 const CHECK: &str = "limit=1";
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_went_back_is_listed_anew() {
+async fn restored_server_is_relisted() {
     let run = checking([
         list("10", "", &["a@3", "b@4"]),
         open().modified("a@12").cut(),
@@ -26,7 +26,7 @@ async fn a_server_that_went_back_is_listed_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_with_the_same_history_is_followed_on() {
+async fn server_with_the_same_history_is_resumed() {
     let refused = unreachable(std::io::ErrorKind::ConnectionRefused);
     let run = checking([
         list("10", "", &["a@3"]),
@@ -42,7 +42,7 @@ async fn a_server_with_the_same_history_is_followed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_as_agreed_is_not_suspect() {
+async fn watch_that_ends_at_its_timeout_needs_no_history_check() {
     let run = checking([
         list("10", "", &["a@3"]),
         open().wait(40).modified("a@12"),
@@ -58,7 +58,7 @@ async fn a_watch_that_ends_as_agreed_is_not_suspect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_that_is_refused_keeps_no_one_from_watching() {
+async fn rejected_history_check_does_not_block_the_watch() {
     let run = checking([
         list("10", "", &["a@3"]),
         open().modified("a@12").cut(),
@@ -71,14 +71,14 @@ async fn a_check_that_is_refused_keeps_no_one_from_watching() {
 }
 
 #[test]
-fn only_numbers_go_back() {
+fn only_numeric_versions_are_compared() {
     assert!(is_lower("10", "9"));
     assert!(!is_lower("9", "10"));
     assert!(!is_lower("", "10") && !is_lower("10", "") && !is_lower("b", "a"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn types_that_find_out_together_count_as_one() {
+async fn concurrent_detections_count_once() {
     let history = History::default();
     assert_eq!(history.replace(0), 1);
     assert_eq!(history.replace(0), 1, "found by another type, of the same former history");

@@ -6,7 +6,7 @@ use super::script::{body, failure, list, open, silent, too_large, unreachable};
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_takes_any_version_and_says_so() {
+async fn first_list_requests_any_version() {
     let run = listing([list("5", "", &["a@3", "b@5"])]).await;
     assert_eq!(run.requests, [paged("0"), watch("5")]);
     assert_eq!(run.diary, ["begin", "listed a@3", "listed b@5", "commit 5"]);
@@ -14,7 +14,7 @@ async fn the_first_list_takes_any_version_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_of_the_version_of_the_first() {
+async fn pages_have_the_version_of_the_first() {
     let run = listing([list("5", "t1", &["a@3"]), list("6", "t/2", &["b@5"]), list("7", "", &[])]);
     let run = run.await;
     assert_eq!(run.requests, [paged("0"), page("t1"), page("t%2F2"), watch("5")]);
@@ -32,7 +32,7 @@ async fn a_relist_is_not_older_and_not_paged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_pages_the_first_list_is_paged_for_good() {
+async fn server_that_pages_the_first_list_is_always_paged() {
     let run = listing([
         list("10", "t", &["a@3"]),
         list("10", "", &["b@3"]),
@@ -43,7 +43,7 @@ async fn a_server_that_pages_the_first_list_is_paged_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_size_of_the_users_own_is_always_asked_for() {
+async fn configured_page_size_is_always_used() {
     let settings = Settings {
         streaming: false,
         page_size: Some(4),
@@ -73,7 +73,7 @@ async fn a_page_size_of_the_users_own_is_always_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_page_token_leads_to_one_full_list_at_the_requested_version() {
+async fn expired_continue_token_leads_to_a_full_list() {
     let run = listing([
         list("10", "t", &["a@3"]),
         failure(410, "Expired"),
@@ -88,7 +88,7 @@ async fn an_expired_page_token_leads_to_one_full_list_at_the_requested_version()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_list_that_expires_too_is_followed_by_one_at_the_newest_version() {
+async fn expired_full_list_falls_back_to_the_latest_version() {
     let run = listing([
         list("10", "t", &["a@3"]),
         failure(410, "Expired"),
@@ -99,7 +99,7 @@ async fn a_full_list_that_expires_too_is_followed_by_one_at_the_newest_version()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_list_is_tried_once_even_if_the_server_pages_it() {
+async fn full_list_is_requested_once_even_if_the_server_pages_it() {
     let run = listing([
         list("10", "t", &["a@3"]),
         failure(410, "Expired"),
@@ -113,7 +113,7 @@ async fn a_full_list_is_tried_once_even_if_the_server_pages_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_whose_version_is_gone_or_yet_to_come_takes_the_newest() {
+async fn relist_at_an_unavailable_version_uses_the_latest() {
     for refusal in [|| failure(410, "Expired"), || failure(410, "Gone"), || too_large()] {
         let run = listing([
             list("10", "", &["a@3"]),
@@ -143,7 +143,7 @@ async fn a_relist_whose_version_is_gone_or_yet_to_come_takes_the_newest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_list_is_tried_again_later_and_later() {
+async fn failing_list_is_retried_with_backoff() {
     let mut answers: Vec<_> = (0..6).map(|_| failure(500, "InternalError")).collect();
     answers.push(unreachable(ErrorKind::ConnectionReset));
     answers.push(list("5", "", &[]));
@@ -160,7 +160,7 @@ async fn a_failing_list_is_tried_again_later_and_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_waits_as_long_as_the_server_asks() {
+async fn list_honours_retry_after() {
     let run = listing([
         failure(429, "TooManyRequests").header("retry-after", "17"),
         failure(503, "ServiceUnavailable").header("retry-after", "99999999"),
@@ -173,7 +173,7 @@ async fn a_list_waits_as_long_as_the_server_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_or_forbidden_type_is_told_at_the_first_try_and_may_appear_later() {
+async fn missing_or_forbidden_type_is_reported_and_retried() {
     for (code, reason) in [(404, "NotFound"), (403, "Forbidden")] {
         let run = streaming([
             failure(code, reason),
@@ -198,14 +198,14 @@ async fn a_missing_or_forbidden_type_is_told_at_the_first_try_and_may_appear_lat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_expires_even_at_the_newest_version_is_a_failure() {
+async fn list_that_expires_at_the_latest_version_fails() {
     let run = listing([failure(410, "Expired"), failure(410, "Expired"), list("5", "", &[])]).await;
     assert_eq!(run.requests, [paged("0"), paged(""), paged(""), watch("5")]);
     assert_eq!(run.diary[0], "failing: Expired says the script (HTTP 410)");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_no_list_leaves_the_old_state() {
+async fn invalid_list_keeps_the_previous_state() {
     let table = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"rows":[]}"#;
     for (bad, reason) in [
         (body(table), "unexpected answer from the API server: not a list but of kind \"Table\""),
@@ -225,14 +225,14 @@ async fn an_answer_that_is_no_list_leaves_the_old_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_given_up_on() {
+async fn unresponsive_server_times_out() {
     let run = listing([silent(), list("5", "", &[])]).await;
     assert_eq!(run.diary[0], "failing: the API server was silent for 65s");
     assert!(run.pause(1) >= Duration::from_secs(65) && run.pause(1) < Duration::from_secs(67));
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_name_scope_selection_and_form() {
+async fn requests_have_scope_selectors_and_content_type() {
     let scope = Scope {
         namespace: Some("shop".to_owned()),
         labels: Some("app in (web,db),!old".to_owned()),
@@ -263,7 +263,7 @@ async fn requests_name_scope_selection_and_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_great_many_objects_in_one_frame_do_not_keep_others_waiting() {
+async fn large_frame_does_not_block_other_tasks() {
     let names: Vec<_> = (0..5000).map(|number| format!("a@{}", number + 1)).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let stream = names.iter().fold(String::new(), |text, name| {

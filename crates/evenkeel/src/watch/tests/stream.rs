@@ -4,7 +4,7 @@ use super::script::{failure, list, open, silent, too_large, unreachable};
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn the_end_bookmark_alone_completes_the_state_and_the_connection_goes_on() {
+async fn only_the_final_bookmark_completes_a_streaming_list() {
     let run = streaming([open()
         .added("b@1")
         .added("a@2")
@@ -24,7 +24,7 @@ async fn the_end_bookmark_alone_completes_the_state_and_the_connection_goes_on()
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_and_deletes_within_the_stream_belong_to_the_state() {
+async fn changes_and_deletes_within_a_streaming_list_are_applied() {
     let run = streaming([open()
         .added("a@1")
         .added("b@2")
@@ -49,7 +49,7 @@ async fn changes_and_deletes_within_the_stream_belong_to_the_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_stream_is_listed_in_the_same_round() {
+async fn server_without_streaming_lists_is_listed_in_the_same_round() {
     for refusal in [
         failure(422, "Invalid"),
         failure(400, "BadRequest"),
@@ -77,13 +77,13 @@ async fn a_server_that_cannot_stream_is_listed_in_the_same_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_are_not_asked_for_if_switched_off() {
+async fn streaming_lists_are_not_requested_if_disabled() {
     let run = listing([list("10", "", &[]), failure(410, "Expired"), list("11", "", &[])]).await;
     assert_eq!(run.requests, [paged("0"), watch("10"), whole("10"), watch("11")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_asked_for_the_stream_again() {
+async fn throttled_streaming_list_is_retried() {
     for trouble in [
         || failure(429, "TooManyRequests").header("retry-after", "3"),
         || unreachable(std::io::ErrorKind::ConnectionRefused),
@@ -97,7 +97,7 @@ async fn a_busy_server_is_asked_for_the_stream_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_too_early_is_begun_again_and_then_given_up() {
+async fn interrupted_streaming_list_is_retried_once() {
     let run =
         streaming([open().added("a@1"), open().added("a@1").cut(), list("5", "", &["a@1"])]).await;
     assert_eq!(run.requests, [stream(""), stream(""), paged("0"), watch("5")]);
@@ -119,7 +119,7 @@ async fn a_stream_that_ends_too_early_is_begun_again_and_then_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_closed_after_its_state_is_resumed_as_a_watch() {
+async fn streaming_list_closed_after_its_initial_events_is_resumed() {
     let run =
         streaming([open().added("a@1").end("2", "true").modified("a@3"), open().modified("a@4")])
             .await;
@@ -127,7 +127,7 @@ async fn a_stream_closed_after_its_state_is_resumed_as_a_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_stream_begins_at_the_last_version_and_then_at_the_newest() {
+async fn expired_streaming_list_uses_the_last_then_the_latest_version() {
     for refusal in [
         || failure(410, "Expired"),
         || open().error(410, "Expired"),
@@ -160,7 +160,7 @@ async fn an_expired_stream_begins_at_the_last_version_and_then_at_the_newest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_for_which_every_version_is_expired_is_not_pressed() {
+async fn streaming_list_that_always_expires_backs_off() {
     let answers: Vec<_> = (0..40).map(|_| failure(410, "Expired")).collect();
     let run = streaming(answers).await;
     assert!(*run.times.last().unwrap() > Duration::from_secs(60), "{:?}", run.times);
