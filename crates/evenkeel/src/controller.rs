@@ -76,8 +76,8 @@ impl State {
     /// Waits until the workers run; returns false if the controller has stopped.
     async fn running(&self) -> bool {
         let mut phases = self.0.subscribe();
-        let settled = |phase: &Phase| matches!(phase, Phase::Running | Phase::Stopped);
-        phases.wait_for(settled).await.is_ok_and(|phase| *phase == Phase::Running)
+        let done = |phase: &Phase| matches!(phase, Phase::Running | Phase::Stopped);
+        phases.wait_for(done).await.is_ok_and(|phase| *phase == Phase::Running)
     }
 }
 

@@ -74,8 +74,8 @@ where
 
 /// Returns the filter of `RUST_LOG`, or `level` if it is not set.
 fn from_environment(level: LevelFilter) -> (Targets, Option<LevelError>) {
-    let asked = env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
-    match asked.map(|text| filter(&text)) {
+    let variable = env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
+    match variable.map(|text| filter(&text)) {
         Some(Ok(filter)) => (filter, None),
         Some(Err(problem)) => (all(level), Some(problem)),
         None => (all(level), None),
@@ -90,9 +90,10 @@ fn filter(text: &str) -> Result<Targets, LevelError> {
         // A word without a level would be parsed as a target.
         _ if !text.contains('=') => Err(LevelError { text: text.to_owned() }),
         _ => {
-            let asked: Targets = text.parse().map_err(problem)?;
-            let level = asked.default_level().unwrap_or(LevelFilter::OFF);
-            Ok(all(level).with_targets(asked.iter().map(|(name, level)| (name.to_owned(), level))))
+            let targets: Targets = text.parse().map_err(problem)?;
+            let level = targets.default_level().unwrap_or(LevelFilter::OFF);
+            Ok(all(level)
+                .with_targets(targets.iter().map(|(name, level)| (name.to_owned(), level))))
         }
     }
 }

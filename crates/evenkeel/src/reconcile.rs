@@ -160,12 +160,12 @@ impl Action {
 /// }
 /// ```
 pub fn terminal(error: impl Into<Error>) -> Error {
-    Steered::wrap(error.into(), Retry::Never)
+    RetryError::wrap(error.into(), Retry::Never)
 }
 
 /// Wraps `error` so that it is retried after `delay` instead of the backoff.
 pub fn retry_after(error: impl Into<Error>, delay: Duration) -> Error {
-    Steered::wrap(error.into(), Retry::After(delay))
+    RetryError::wrap(error.into(), Retry::After(delay))
 }
 
 /// How an error is retried.
@@ -181,41 +181,41 @@ pub(crate) enum Retry {
 /// The policy is in the source: a transparent wrapper hides this error itself from the chain of
 /// sources, but not its source.
 #[derive(Debug)]
-struct Steered {
-    inner: Steering,
+struct RetryError {
+    inner: RetryPolicy,
 }
 
 #[derive(Debug)]
-struct Steering {
+struct RetryPolicy {
     error: BoxError,
     retry: Retry,
 }
 
-impl Steered {
+impl RetryError {
     fn wrap(error: Error, retry: Retry) -> Error {
-        Error::new(Self { inner: Steering { error: error.into_boxed(), retry } })
+        Error::new(Self { inner: RetryPolicy { error: error.into_boxed(), retry } })
     }
 }
 
-impl fmt::Display for Steered {
+impl fmt::Display for RetryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
-impl fmt::Display for Steering {
+impl fmt::Display for RetryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl StdError for Steered {
+impl StdError for RetryError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&self.inner)
     }
 }
 
-impl StdError for Steering {
+impl StdError for RetryPolicy {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.error)
     }
@@ -226,12 +226,13 @@ impl Retry {
     pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(error) = next {
-            if let Some(steering) = error.downcast_ref::<Steering>() {
-                return steering.retry;
+            if let Some(policy) = error.downcast_ref::<RetryPolicy>() {
+                return policy.retry;
             }
             // The server's Retry-After replaces the backoff.
-            let asked = error.downcast_ref::<client::Error>().and_then(client::Error::retry_after);
-            if let Some(delay) = asked {
+            let retry_after =
+                error.downcast_ref::<client::Error>().and_then(client::Error::retry_after);
+            if let Some(delay) = retry_after {
                 return Self::After(delay);
             }
             next = error.source();

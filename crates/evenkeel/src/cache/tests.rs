@@ -1,4 +1,4 @@
-//! The cache as its users see it: on the embedded server, in virtual time.
+//! The cache with the embedded server, in virtual time.
 
 mod behaviours;
 mod declarations;
@@ -24,7 +24,7 @@ use super::*;
 use crate::object_event::ObjectEvent;
 use crate::watch::Sink as _;
 
-/// A server, and a cache of what is on it.
+/// A server and a cache.
 struct Stage {
     server: ApiServer,
     client: Client,
@@ -70,7 +70,7 @@ impl Stage {
         self.config_maps("default").delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// A handle on the ConfigMaps of `default`, declared if they are not.
+    /// Returns the informer of the ConfigMaps of `default`; declares them if necessary.
     fn informer(&self) -> Informer {
         let kind = Kind::of::<ConfigMap>();
         if !self.cache.is_declared(&kind) {
@@ -79,7 +79,7 @@ impl Stage {
         self.cache.informer(&kind).unwrap()
     }
 
-    /// Waits until the cache has come as far as the server.
+    /// Waits until the cache has caught up with the server.
     async fn caught_up(&self, informer: &Informer) {
         let key = Key::namespaced("default", "any");
         let wanted = Version(self.server.revision());
@@ -93,7 +93,7 @@ impl Stage {
     }
 }
 
-/// An informer of ConfigMaps whose reflector the test plays.
+/// An informer of ConfigMaps whose reflector the test simulates.
 pub(super) struct Fed {
     pub(super) cache: Cache,
     pub(super) informer: Informer,
@@ -111,7 +111,7 @@ impl Fed {
         Self { cache, informer, feed }
     }
 
-    /// Brings the full state of a version.
+    /// Delivers a full state.
     pub(super) fn list<'a>(&mut self, version: u64, objects: impl IntoIterator<Item = &'a [u8]>) {
         self.feed.begin(false);
         objects.into_iter().for_each(|object| self.feed.listed(object));
@@ -128,7 +128,7 @@ impl Fed {
     }
 }
 
-/// A server that never answers.
+/// A server that never responds.
 struct Silent;
 
 impl tower_service::Service<Request<Body>> for Silent {
@@ -145,7 +145,7 @@ impl tower_service::Service<Request<Body>> for Silent {
     }
 }
 
-/// A ConfigMap as it comes in a list.
+/// Returns a ConfigMap as a list item.
 pub(super) fn raw(name: &str, uid: &str, version: u64, value: &str) -> Vec<u8> {
     let meta = json!({
         "namespace": "default",
@@ -157,14 +157,14 @@ pub(super) fn raw(name: &str, uid: &str, version: u64, value: &str) -> Vec<u8> {
     json!({ "metadata": meta, "data": { "value": value } }).to_string().into_bytes()
 }
 
-/// Lets every task that can run do so.
+/// Runs all ready tasks.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
 }
 
-/// What a handler was told, in order.
+/// The events of a handler, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -179,7 +179,7 @@ impl Log {
     }
 }
 
-/// The value of a cached ConfigMap.
+/// Returns the value of a cached ConfigMap.
 pub(super) fn value(entry: &Entry) -> String {
     let map: Arc<ConfigMap> = entry.decode().unwrap();
     map.data.as_ref().and_then(|data| data.get("value").cloned()).unwrap_or_default()

@@ -79,7 +79,7 @@ impl<R: Reconciler> Shared<R> {
         drop(active);
 
         let _entered = span.enter();
-        let outcome = self.settle(&item, ended);
+        let outcome = self.requeue(&item, ended);
         self.counters.count(&outcome);
         let collected = operations.take();
         let record = self.journal.push(Record {
@@ -177,7 +177,7 @@ impl<R: Reconciler> Shared<R> {
     }
 
     /// Requeues the key as the result requires, and returns the outcome.
-    fn settle(&self, item: &Item<Key, Causes>, ended: Ended) -> Outcome {
+    fn requeue(&self, item: &Item<Key, Causes>, ended: Ended) -> Outcome {
         let retry = || {
             let options = AddOptions { rate_limited: true, ..AddOptions::default() };
             item.requeue(options, Cause::Retry(item.failures + 1));

@@ -49,7 +49,7 @@ pub enum Cause {
     Resync(Origin),
     /// The reconciler requeued the key.
     Requeue,
-    /// The reconciler asked to be called again after some time.
+    /// The reconciler requeued the key with a delay.
     RequeueAfter(Duration),
     /// A retry after this many consecutive failures.
     Retry(u32),

@@ -1,4 +1,4 @@
-//! The promises of the queue, each as a test that can fail.
+//! Tests of the guarantees of the queue.
 
 mod behaviour;
 
@@ -42,30 +42,30 @@ fn rate_limited() -> AddOptions {
     AddOptions { rate_limited: true, ..AddOptions::default() }
 }
 
-/// The next key if there is one now.
+/// Returns the next item if one is due.
 fn poll<T: Clone, C>(queue: &Queue<T, C>) -> Option<Item<T, C>> {
     queue.get().now_or_never().flatten()
 }
 
-/// All keys that are due now, in the order in which they come.
+/// Returns all due keys in order.
 fn drained<C>(queue: &Queue<&'static str, C>) -> Vec<&'static str> {
     std::iter::from_fn(|| poll(queue).map(|item| item.key)).collect()
 }
 
-/// The next key and how much virtual time it took to come.
+/// Returns the next key and the virtual time until it was due.
 async fn timed(queue: &Plain) -> (&'static str, Duration) {
     let before = Instant::now();
     let item = soon(queue.get()).await.expect("not shut down");
     (item.key, before.elapsed())
 }
 
-/// The outcome of a future that must not hang. The clock is virtual, so a failure takes no time.
+/// Awaits a future with a timeout in virtual time.
 async fn soon<F: Future>(future: F) -> F::Output {
     let year = Duration::from_secs(60 * 60 * 24 * 365);
-    tokio::time::timeout(year, future).await.expect("somebody wakes it")
+    tokio::time::timeout(year, future).await.expect("woken")
 }
 
-/// Polls a future once, so that it is waiting from now on.
+/// Polls a future once, so that it waits.
 async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
     poll_fn(|cx| Poll::Ready(future.poll_unpin(cx).is_pending())).await
 }

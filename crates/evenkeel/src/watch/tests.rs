@@ -1,4 +1,4 @@
-//! The reflector against a server that does as it is told, and one that fails at random.
+//! The reflector with a scripted server and with random faults.
 
 mod between;
 mod faults;
@@ -26,19 +26,19 @@ fn scope() -> Scope {
     Scope::all(Kind::of::<ConfigMap>())
 }
 
-/// Runs with lists only, until the server is asked for more than it has answers.
+/// Runs without streaming lists until the scripted responses are used up.
 async fn listing(answers: impl IntoIterator<Item = Answer>) -> Run {
     let settings = Settings { streaming: false, check_history: false, ..Settings::default() };
     script::run(scope(), settings, answers).await
 }
 
-/// Runs with streaming lists, until the server is asked for more than it has answers.
+/// Runs with streaming lists until the scripted responses are used up.
 async fn streaming(answers: impl IntoIterator<Item = Answer>) -> Run {
     let settings = Settings { check_history: false, ..Settings::default() };
     script::run(scope(), settings, answers).await
 }
 
-/// The request for a list in pages.
+/// The request of a paged list.
 fn paged(version: &str) -> String {
     match version {
         "" => "limit=500".to_owned(),
@@ -46,12 +46,12 @@ fn paged(version: &str) -> String {
     }
 }
 
-/// The request for the page after the first.
+/// The request of a further page.
 fn page(token: &str) -> String {
     format!("limit=500&continue={token}")
 }
 
-/// The request for a list in one piece.
+/// The request of a full list.
 fn whole(version: &str) -> String {
     match version {
         "" => String::new(),
@@ -59,14 +59,14 @@ fn whole(version: &str) -> String {
     }
 }
 
-/// The request for a watch.
+/// The request of a watch.
 fn watch(version: &str) -> String {
     format!("watch=true&allowWatchBookmarks=true&{}", whole(version))
         .trim_end_matches('&')
         .to_owned()
 }
 
-/// The request for a streaming list.
+/// The request of a streaming list.
 fn stream(version: &str) -> String {
     let start = "watch=true&allowWatchBookmarks=true&sendInitialEvents=true";
     format!("{start}&resourceVersionMatch=NotOlderThan&{}", whole(version))

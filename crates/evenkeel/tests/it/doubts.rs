@@ -29,8 +29,8 @@ async fn frozen<K: evenkeel::Object>(world: &World, options: TypeOptions) -> (Ma
 }
 
 fn gets(world: &World) -> Vec<String> {
-    let asked = world.requests().into_iter();
-    asked.filter(|request| request.starts_with("GET") && !request.contains("watch")).collect()
+    let requests = world.requests().into_iter();
+    requests.filter(|request| request.starts_with("GET") && !request.contains("watch")).collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,7 +71,7 @@ async fn controllers_beyond_the_grace_period_are_cancelled_and_named() {
         matches!(&error, RunError::ShutdownTimedOut { names, .. } if names == &["endless"]),
         "{error}"
     );
-    assert!(received.recv().await.is_none(), "its worker is gone");
+    assert!(received.recv().await.is_none(), "its worker has ended");
     let counts = controller.reconcile_counts();
     assert_eq!((counts.active, counts.timeouts, counts.error), (0, 0, 0), "it did not time out");
 }
@@ -266,7 +266,7 @@ async fn dropped_run_stops_everything() {
     world.requests();
     world.create_map("b").await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert!(world.requests().is_empty(), "a watch goes on");
+    assert!(world.requests().is_empty(), "a watch is still running");
     assert!(manager.client().get::<ConfigMap>(&key("a")).await.is_err());
     assert!(manager.spawn_without_leader_election("late", |_| async { Ok(()) }).is_err());
 }

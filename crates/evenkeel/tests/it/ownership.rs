@@ -178,7 +178,7 @@ async fn object_that_replaced_a_child_is_not_changed() {
 
     // A deleted child is created again.
     api.delete("child", &Default::default()).await.unwrap();
-    controller.enqueue(key("owner"), "now, as it is gone");
+    controller.enqueue(key("owner"), "after the deletion");
     let created = next(&mut outcomes).await.unwrap();
     assert!(is_controller(&owner, &*created));
     stop(&manager, running).await;

@@ -182,7 +182,7 @@ impl Reconciler for Buckets {
     type Object = Bucket;
 
     async fn reconcile(&self, cx: &Context<Bucket>) -> Result<Action> {
-        let tell = |what| {
+        let send = |what| {
             let _ = self.0.try_send(what);
         };
         let cleanup = |_| async move {
@@ -190,11 +190,11 @@ impl Reconciler for Buckets {
             Ok(())
         };
         let Some(bucket) = cx.finalize("scenarios.example.com/disk", cleanup).await? else {
-            tell("gone");
+            send("deleted");
             return Ok(Action::done());
         };
         let written = cx.status(&bucket).set(|status| status.size = bucket.spec.size).write();
-        tell(if written.await?.is_some() { "written" } else { "same" });
+        send(if written.await?.is_some() { "written" } else { "same" });
         Ok(Action::done())
     }
 }
@@ -237,7 +237,7 @@ async fn finalizers(kube: &kube::Client) {
         let mut seen = Vec::new();
         loop {
             seen.push(come(&mut received).await);
-            if seen.ends_with(&["gone"])
+            if seen.ends_with(&["deleted"])
                 && client.live().get::<Bucket>(&key).await.unwrap().is_none()
             {
                 return seen;

@@ -25,12 +25,12 @@ fn first_signal_shuts_down_gracefully() {
     }
     for signal in ["TERM", "INT"] {
         let mut operator = Operator::start("signals::first_signal_shuts_down_gracefully");
-        operator.says("working");
+        operator.expect_output("working");
         operator.send(signal);
-        operator.says("stopping");
+        operator.expect_output("stopping");
         operator.let_finish();
-        operator.says("finished");
-        operator.says("ended");
+        operator.expect_output("finished");
+        operator.expect_output("ended");
         assert_eq!(operator.status().code(), Some(0), "after SIG{signal}");
     }
 }
@@ -42,11 +42,11 @@ fn second_signal_exits_immediately() {
     }
     for (first, second) in [("TERM", "TERM"), ("INT", "INT"), ("TERM", "INT"), ("INT", "TERM")] {
         let mut operator = Operator::start("signals::second_signal_exits_immediately");
-        operator.says("working");
+        operator.expect_output("working");
         operator.send(first);
-        operator.says("stopping");
+        operator.expect_output("stopping");
         operator.send(second);
-        assert_eq!(operator.next(), None, "it goes on after SIG{first} and SIG{second}");
+        assert_eq!(operator.next(), None, "still running after SIG{first} and SIG{second}");
         assert_eq!(operator.status().code(), Some(1), "after SIG{first} and SIG{second}");
     }
 }
@@ -59,9 +59,9 @@ fn blocked_process_exits_after_the_grace_period() {
     }
     let test = "signals::blocked_process_exits_after_the_grace_period";
     let mut operator = Operator::start(test);
-    operator.says("working");
+    operator.expect_output("working");
     operator.send("TERM");
-    assert_eq!(operator.next(), None, "it goes on");
+    assert_eq!(operator.next(), None, "still running");
     assert_eq!(operator.status().code(), Some(1));
 }
 
@@ -71,7 +71,7 @@ fn second_signal_exits_a_blocked_process() {
         return blocked(None);
     }
     let mut operator = Operator::start("signals::second_signal_exits_a_blocked_process");
-    operator.says("working");
+    operator.expect_output("working");
     // Two signals in quick succession are merged.
     let begun = tokio::time::Instant::now();
     while operator.child.try_wait().unwrap().is_none() {
@@ -146,10 +146,10 @@ impl Operator {
             .spawn()
             .unwrap();
         let stdin = child.stdin.take();
-        let said = BufReader::new(child.stderr.take().unwrap());
+        let output = BufReader::new(child.stderr.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
-            said.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         Self { child, stdin, lines }
     }
@@ -159,11 +159,11 @@ impl Operator {
         match self.lines.recv_timeout(TIMEOUT) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("it says nothing and does not end"),
+            Err(RecvTimeoutError::Timeout) => panic!("no output and no exit"),
         }
     }
 
-    fn says(&self, expected: &str) {
+    fn expect_output(&self, expected: &str) {
         assert_eq!(self.next().as_deref(), Some(expected));
     }
 

@@ -259,7 +259,7 @@ async fn type_may_be_removed_and_added_while_the_controller_runs() {
     assert_eq!(next(&mut received).await, key("w"));
 
     definitions.delete("widgets.example.com", &Default::default()).await.unwrap();
-    assert_eq!(next(&mut received).await, key("w"), "its object is gone with the type");
+    assert_eq!(next(&mut received).await, key("w"), "the object is deleted with its type");
     world.create_map("b").await;
     assert_eq!(next(&mut other_told).await, key("b"));
     until(|| manager.readiness().is_ready()).await;
@@ -295,8 +295,8 @@ async fn interval_source_starts_after_the_cache_sync() {
     let manager = world.manager();
     manager.index::<ConfigMap>("all", |_| vec!["all".to_owned()]).unwrap();
     let (reconciler, mut received) = recording::<ConfigMap>();
-    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counted = asked.clone();
+    let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = calls.clone();
     let hourly = Source::interval("hourly", Duration::from_secs(3600), move |cx| {
         let round = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         assert_ne!(round, 1, "one panic ends nothing");
@@ -405,17 +405,17 @@ async fn only_watches_with_resync_are_resynced() {
     let mut account = ServiceAccount::default();
     account.metadata.name = Some("x".to_owned());
     accounts.create(&Default::default(), &account).await.unwrap();
-    for asks in [false, true] {
+    for resync in [false, true] {
         let manager = world.manager();
         let (reconciler, mut received) = recording::<ConfigMap>();
         let watch = Watch::mapped::<ServiceAccount>(|_, _| vec![key("of-x")]);
         let watch = watch.cached(TypeOptions::new().resync(Duration::from_secs(20)));
-        let watch = if asks { watch.resynced() } else { watch };
+        let watch = if resync { watch.resynced() } else { watch };
         manager.controller(reconciler).watch(watch).register().unwrap();
         let running = start(&manager);
         next(&mut received).await;
         let again = tokio::time::timeout(Duration::from_secs(100), received.recv()).await;
-        assert_eq!(again.is_ok(), asks);
+        assert_eq!(again.is_ok(), resync);
         stop(&manager, running).await;
     }
 }

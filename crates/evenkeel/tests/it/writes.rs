@@ -183,9 +183,9 @@ async fn a_finalizer_is_added_first_and_cleaned_up_once() {
     impl Reconciler for Dns {
         type Object = ConfigMap;
         async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
-            let tell = self.0.clone();
+            let sender = self.0.clone();
             let cleanup = |_| async move {
-                let _ = tell.try_send("cleaned");
+                let _ = sender.try_send("cleaned");
                 Ok(())
             };
             match cx.finalize("example.com/dns", cleanup).await? {
@@ -200,7 +200,7 @@ async fn a_finalizer_is_added_first_and_cleaned_up_once() {
                     let _ = self.0.try_send("kept");
                 }
                 None => {
-                    let _ = self.0.try_send("gone");
+                    let _ = self.0.try_send("deleted");
                 }
             }
             Ok(Action::done())
@@ -214,9 +214,9 @@ async fn a_finalizer_is_added_first_and_cleaned_up_once() {
     assert_eq!(next(&mut received).await, "kept");
     maps.delete("a", &Default::default()).await.unwrap();
     assert_eq!(next(&mut received).await, "cleaned");
-    assert_eq!(next(&mut received).await, "gone");
+    assert_eq!(next(&mut received).await, "deleted");
     assert!(maps.get_opt("a").await.unwrap().is_none());
-    assert_eq!(next(&mut received).await, "gone");
+    assert_eq!(next(&mut received).await, "deleted");
     quiet(&mut received).await;
     stop(&manager, running).await;
 }
@@ -318,7 +318,7 @@ async fn status_update_keeps_changes_of_other_writers() {
     );
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    assert_eq!(next(&mut received).await, Some(true), "somebody was faster");
+    assert_eq!(next(&mut received).await, Some(true), "another writer was faster");
     assert_eq!(next(&mut received).await, None, "the retry reads what he received");
     let status = deployments.get("web").await.unwrap().status.unwrap();
     let names: Vec<_> = status.conditions.unwrap().into_iter().map(|c| c.type_).collect();

@@ -1,4 +1,4 @@
-//! Which typed objects stay.
+//! The LRU of decoded objects.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -26,7 +26,7 @@ fn objects_within_the_budget_stay_decoded_and_are_shared() {
     assert_eq!(first, Arc::as_ptr(&hot.typed::<ConfigMap>(&entry).unwrap()));
     assert_eq!(hot.bytes(), entry.body_len() * DECODED_FACTOR);
     drop(entry);
-    assert_eq!(hot.bytes(), 0, "an object that is gone takes no budget");
+    assert_eq!(hot.bytes(), 0, "a freed object uses no budget");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn unused_objects_are_evicted_before_used_ones() {
         hot.typed::<ConfigMap>(other).unwrap();
         assert!(hot.bytes() <= hot.budget);
         if at > 0 {
-            assert!(is_kept(&entries[0]), "used all the time: {at}");
+            assert!(is_kept(&entries[0]), "frequently used: {at}");
         }
     }
     let kept = entries.iter().filter(|entry| is_kept(entry)).count();
@@ -78,7 +78,7 @@ fn list_beyond_the_budget_evicts_nothing() {
     let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR * 10);
     let kept = hot.typed::<ConfigMap>(&entries[7]).unwrap();
     let listed = hot.typed_all::<ConfigMap>(&entries).unwrap();
-    assert!(Arc::ptr_eq(&kept, &listed[7]), "what is kept is not decoded again");
+    assert!(Arc::ptr_eq(&kept, &listed[7]), "a kept object is not decoded again");
     assert_eq!(hot.bytes(), entries[7].body_len() * DECODED_FACTOR);
     let weak = Arc::downgrade(&listed[8]);
     drop(listed);
@@ -86,7 +86,7 @@ fn list_beyond_the_budget_evicts_nothing() {
     assert_eq!(entries.iter().filter(|entry| is_kept(entry)).count(), 1);
 
     let few = hot.typed_all::<ConfigMap>(&entries[..10]).unwrap();
-    assert!(entries[..10].iter().all(|entry| is_kept(entry)), "there is room for ten");
+    assert!(entries[..10].iter().all(|entry| is_kept(entry)), "ten fit the budget");
     drop(few);
 }
 
@@ -94,7 +94,7 @@ fn list_beyond_the_budget_evicts_nothing() {
 fn decoded_object_is_freed_completely() {
     let entry = entry("a");
     let decoded = entry.decode::<ConfigMap>().unwrap();
-    // A weak reference in the entry would keep the memory of the object alive.
+    // A weak reference in the entry would keep the allocation.
     assert_eq!(Arc::weak_count(&decoded), 0);
     assert_eq!(Arc::strong_count(&decoded), 1);
 }

@@ -1,4 +1,4 @@
-//! What becomes of an object's text.
+//! Conversion of JSON to entries.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -42,7 +42,7 @@ fn list_item_gets_its_type_and_loses_only_managed_fields() {
     wanted["kind"] = "Deployment".into();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(entry.json()).unwrap(), wanted);
 
-    // The same object from a watch, or printed for people, is the same entry.
+    // The same object from a watch, or pretty-printed, is the same entry.
     let again = ingest(TypeOptions::new()).entry(entry.json()).unwrap();
     assert_eq!((again.json(), again.meta()), (entry.json(), entry.meta()));
     let pretty = serde_json::to_vec_pretty(&wanted).unwrap();
@@ -84,7 +84,7 @@ fn an_eager_object_is_decoded_once_and_stays() {
     let one = std::sync::Arc::as_ptr(&entry.decode::<Deployment>().unwrap());
     let other = std::sync::Arc::as_ptr(&entry.decode::<Deployment>().unwrap());
     assert_eq!(one, other);
-    // Another type can be read, and does not drive it out.
+    // Another type can be read without evicting it.
     assert!(entry.decode::<DynamicObject>().is_ok());
     assert_eq!(one, std::sync::Arc::as_ptr(&entry.decode::<Deployment>().unwrap()));
     assert!(entry.decode::<Pod>().is_err());

@@ -1,4 +1,4 @@
-//! Reads beside writes: the overlay and the store against the server's history.
+//! The overlay and the store, compared with the history of the server.
 
 use std::sync::Arc;
 
@@ -33,17 +33,17 @@ async fn write_is_read_back_until_the_watch_has_caught_up() {
     let kind = Kind::of::<ConfigMap>();
     fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
     assert_eq!(version(&fed, "a"), Some(8));
-    // An event from before the write does not undo it.
+    // An event from before the write does not revert it.
     fed.feed.changed(&raw("a", "u1", 6, "x"));
     assert_eq!(version(&fed, "a"), Some(8));
     assert_eq!(fed.informer.stats().own_writes, 1);
     fed.feed.changed(&raw("a", "u1", 8, "2"));
     assert_eq!((version(&fed, "a"), fed.informer.stats().own_writes), (Some(8), 0));
-    // A reply that comes after its event, and after a newer one, does nothing.
+    // A response after its event and a newer one has no effect.
     fed.feed.changed(&raw("a", "u1", 9, "3"));
     fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
     assert_eq!((version(&fed, "a"), fed.informer.stats().own_writes), (Some(9), 0));
-    // An older reply that comes after a newer one neither.
+    // Nor has an older response after a newer one.
     fed.cache.wrote(&kind, &raw("a", "u1", 12, "5"));
     fed.cache.wrote(&kind, &raw("a", "u1", 11, "4"));
     assert_eq!(version(&fed, "a"), Some(12));
@@ -61,7 +61,7 @@ async fn the_event_of_a_write_does_not_replace_what_was_read_back() {
     let stored = fed.get("a").unwrap();
     assert!(Arc::ptr_eq(&stored, &written));
     assert!(Arc::ptr_eq(&fed.cache.typed::<ConfigMap>(&stored).unwrap(), &typed));
-    // Another text of the same version is what the watch says it is.
+    // For different JSON of the same version the watch takes precedence.
     fed.cache.wrote(&kind, &raw("a", "u1", 9, "3"));
     fed.feed.changed(&raw("a", "u1", 9, "4"));
     assert_eq!(super::super::tests::value(&fed.get("a").unwrap()), "4");
@@ -86,7 +86,7 @@ async fn response_after_the_deletion_does_not_restore_the_object() {
     fed.feed.deleted(&raw("a", "u1", 7, "1"));
     fed.cache.wrote(&kind, &raw("a", "u1", 6, "1"));
     assert_eq!(version(&fed, "a"), None);
-    // Nor if the deletion is ours and only the reply to it is known.
+    // Nor after an own deletion whose event has not arrived.
     fed.cache.deleted(&kind, &key("b"), &Uid::new("u2"));
     fed.cache.wrote(&kind, &raw("b", "u2", 20, "1"));
     fed.feed.changed(&raw("b", "u2", 20, "1"));
@@ -105,14 +105,14 @@ async fn a_deleted_uid_is_hidden_and_its_successor_is_not() {
     assert_eq!(version(&fed, "a"), None);
     assert!(fed.informer.list(&Query::default()).unwrap().is_empty());
     fed.feed.changed(&raw("a", "u1", 6, "x"));
-    assert_eq!(version(&fed, "a"), None, "still the deleted one");
+    assert_eq!(version(&fed, "a"), None, "still the deleted object");
     fed.cache.wrote(&kind, &raw("a", "u2", 9, "1"));
     assert_eq!(version(&fed, "a"), Some(9));
     assert_eq!(fed.informer.list(&Query::default()).unwrap().len(), 1);
     fed.list(9, [&*raw("a", "u2", 9, "1")]);
     assert_eq!(version(&fed, "a"), Some(9));
-    assert!(fed.informer.0.0.contents.overlay.is_idle(), "nothing is left over");
-    // The event came before the reply.
+    assert!(fed.informer.0.0.contents.overlay.is_idle(), "the overlay is empty");
+    // The event arrived before the response.
     fed.feed.deleted(&raw("a", "u2", 10, "1"));
     fed.cache.deleted(&kind, &key("a"), &Uid::new("u2"));
     assert!(fed.informer.0.0.contents.overlay.is_idle());
@@ -169,18 +169,18 @@ async fn lost_response_makes_the_next_read_a_live_read() {
     fed.cache.invalidate(&kind, &key("a"));
     let error = fed.informer.get(&key("a")).unwrap_err();
     assert!(error.to_string().contains("default/a"), "{error}");
-    assert!(fed.get("b").is_some(), "others are not in outcome");
+    assert!(fed.get("b").is_some(), "others are not affected");
     let elsewhere = Query { namespace: Some("other"), ..Query::default() };
     assert!(fed.informer.list(&elsewhere).is_ok());
     let first = outcomes(&fed);
     assert_eq!(first.len(), 1);
-    // A further lost answer while the live read was on its way is not cleared up by it.
+    // Another lost response during the live read is not resolved by it.
     fed.cache.invalidate(&kind, &key("a"));
     fed.cache.record_live_read(&kind, &first[0], Some(&raw("a", "u1", 7, "2")));
     let second = outcomes(&fed);
     fed.cache.record_live_read(&kind, &second[0], Some(&raw("a", "u1", 8, "3")));
     assert_eq!(version(&fed, "a"), Some(8));
-    // What turns out to be gone is hidden.
+    // An object that turns out to be deleted is hidden.
     fed.cache.invalidate(&kind, &key("b"));
     fed.cache.record_live_read(&kind, &outcomes(&fed)[0], None);
     assert_eq!(version(&fed, "b"), None);
@@ -200,7 +200,7 @@ async fn non_numeric_versions_hide_nothing() {
         panic!("the next read has to be live");
     };
     fed.cache.record_live_read(&kind, &outcomes[0], Some(&odd("x2")));
-    assert!(fed.get("a").is_some(), "and only the next");
+    assert!(fed.get("a").is_some(), "only the next read");
     fed.feed.changed(&odd("x2"));
     assert_eq!(fed.get("a").unwrap().json(), odd_entry(&odd("x2")).json());
     assert_eq!(fed.informer.stats().own_writes, 0);
@@ -210,7 +210,7 @@ fn odd_entry(raw: &[u8]) -> Entry {
     Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new()).entry(raw).unwrap()
 }
 
-/// What the server did to one key: at each version it has a state, or none.
+/// The history of one key: its state at each version, if any.
 #[derive(Clone, Debug, PartialEq)]
 struct Moment {
     version: u64,
@@ -225,7 +225,7 @@ struct Shape {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Someone, we if `ours`, writes the key; creates it if it is not there.
+    /// This process (`ours`) or another client writes or creates the key.
     Write {
         key: usize,
         ours: bool,
@@ -235,12 +235,12 @@ enum Step {
         key: usize,
         ours: bool,
     },
-    /// An answer that is under way arrives.
+    /// A pending response arrives.
     Answer(usize),
-    /// The watch brings the next change.
+    /// The watch delivers the next change.
     Deliver,
     Bookmark,
-    /// The watch is cut; a state of some version after what was delivered is listed.
+    /// The watch is interrupted and a later version is listed.
     Relist(usize),
     Read(usize),
     List,
@@ -275,12 +275,12 @@ struct Model {
     history: [Vec<Moment>; KEYS],
     /// Which key changed at each version after the first.
     changes: Vec<usize>,
-    /// The version up to which the watch delivered.
+    /// The version that the watch has delivered.
     delivered: u64,
     answers: Vec<Answer>,
-    /// The uids this process knows of, from reads and answers; it can delete no others.
+    /// The uids known from reads and responses, which this process can delete.
     known: BTreeSet<u64>,
-    /// For each key the index in its history before which no read may be.
+    /// The oldest history index per key that reads may return.
     floor: [usize; KEYS],
 }
 
@@ -376,7 +376,7 @@ impl Model {
         }
     }
 
-    /// Reads objects in outcome from the server.
+    /// Reads objects with unknown outcome from the server.
     fn resolve(&mut self, outcomes: &[UnknownOutcome]) {
         for outcome in outcomes {
             let key = (0..KEYS).find(|key| outcome.key().name() == format!("k{key}")).unwrap();
@@ -409,7 +409,7 @@ impl Model {
         self.raise(key, version);
     }
 
-    /// From now on no read of the key may be from before its state of this version.
+    /// Reads of the key must not return older states from now on.
     fn raise(&mut self, key: usize, version: u64) {
         let at = self.history[key].iter().rposition(|moment| moment.version <= version).unwrap();
         self.floor[key] = self.floor[key].max(at);
@@ -457,7 +457,7 @@ impl Model {
         (0..KEYS).for_each(|key| self.raise(key, version));
     }
 
-    /// What was read is a state the server had, and not one from before the floor.
+    /// Checks that the result is a state of the server and not older than the floor.
     fn check(&mut self, key: usize, entry: Option<&Entry>) {
         let found = entry.map(|entry| (entry.meta().uid().to_string(), entry.meta().version().0));
         let fits = |moment: &Moment| match (self.visible(moment.state.as_ref()), &found) {
@@ -482,7 +482,7 @@ fn run(selective: bool, steps: Vec<Step>) {
     runtime.block_on(async {
         let mut model = Model::new(selective);
         steps.into_iter().for_each(|step| model.step(step));
-        // When all has arrived, nothing is kept beside the store.
+        // When everything has arrived, the overlay is empty.
         while !model.answers.is_empty() {
             model.answer(0);
         }

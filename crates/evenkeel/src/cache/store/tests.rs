@@ -1,4 +1,4 @@
-//! The store against a model that looks at everything.
+//! The store, compared with a full scan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::cache::query::Query;
 use crate::kind::Kind;
 use crate::uid::Uid;
 
-/// One object in few words: everything about it is drawn from small ranges, so that much collides.
+/// An object with values from small ranges, so that many collide.
 #[derive(Clone, Debug)]
 struct Drawn {
     namespace: u8,
@@ -49,7 +49,7 @@ impl Drawn {
     }
 }
 
-/// Their order as text is not that of their keys.
+/// Their order as text differs from that of their keys.
 const NAMESPACES: [&str; 4] = ["a", "a-b", "a0", "b"];
 
 fn by_data(name: &str) -> Definition {
@@ -192,7 +192,7 @@ proptest! {
     }
 }
 
-/// With many objects the indexes are made; the small ranges of the property above seldom get there.
+/// Indexes are built only for many objects, which the property above rarely has.
 #[test]
 fn large_stores_use_indexes_with_the_same_result() {
     let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
@@ -215,7 +215,7 @@ fn large_stores_use_indexes_with_the_same_result() {
         store.put(&entry);
         model.push((entry, drawn));
     }
-    // Half of them move to other values, which must move them in every index.
+    // Half of the objects change, which must update every index.
     for (entry, drawn) in model.iter_mut().step_by(2) {
         let name = entry.meta().key().name().to_owned();
         drawn.labels = BTreeMap::from([(0, 2)]);
@@ -254,7 +254,7 @@ fn large_stores_use_indexes_with_the_same_result() {
     }
 }
 
-/// A typed form that is freed only when it may be, and reports it.
+/// A decoded form whose drop blocks until allowed, and is reported.
 struct Held {
     may_go: std::sync::mpsc::Receiver<()>,
     gone: std::sync::mpsc::Sender<()>,
@@ -284,7 +284,7 @@ fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
     }
     store.clear();
     assert_eq!((store.len(), store.bytes()), (0, 0));
-    assert!(is_gone.try_recv().is_err(), "it was waited for");
+    assert!(is_gone.try_recv().is_err(), "clear did not wait");
     go.send(()).unwrap();
     is_gone.recv().unwrap();
 }

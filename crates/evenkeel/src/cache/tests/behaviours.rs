@@ -1,4 +1,4 @@
-//! The behaviours an operator author may rely on, one test each.
+//! The documented behaviour of informers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,7 +45,7 @@ async fn late_handler_gets_the_stored_objects_then_each_change_once() {
     informer.synced().await.unwrap();
     let mut seen = Vec::new();
     for round in 1..=50 {
-        // Each comes at another point between a write and its event.
+        // Each subscribes at another point between a write and its event.
         stage.set("a", &format!("{round}")).await;
         for _ in 0..round % 7 {
             tokio::task::yield_now().await;
@@ -81,7 +81,7 @@ async fn resync_reaches_only_subscribers_that_request_it_without_a_list() {
     assert!(with.take().is_empty());
     tokio::time::advance(Duration::from_secs(3600 * 2 / 10 + 1)).await;
     settle().await;
-    // The server of this test answers nothing, and is not needed.
+    // The server of this test never responds and is not needed.
     assert_eq!(with.take(), ["default/a again 1", "default/b again 1"]);
     assert_eq!(without.take(), ["default/a initial 1", "default/b initial 1"]);
 }
@@ -132,14 +132,14 @@ async fn undeclared_type_is_rejected_with_a_hint_and_not_watched() {
     assert!(stage.cache.stats().types.is_empty());
 }
 
-/// Refuses pods while it is on.
+/// Rejects requests for Pods while enabled.
 struct NoPods(Arc<AtomicBool>);
 
 impl Authorizer for NoPods {
     fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let pods = attributes.resource.as_ref().is_some_and(|asked| asked.resource == "pods");
         if pods && self.0.load(Ordering::Relaxed) {
-            return Decision::Deny("no pods today".to_owned());
+            return Decision::Deny("pods are forbidden".to_owned());
         }
         Decision::Allow
     }
@@ -158,14 +158,14 @@ async fn forbidden_type_is_reported_within_seconds_and_others_run() {
     let before = tokio::time::Instant::now();
     let error = pods.synced().await.unwrap_err();
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
-    assert!(error.to_string().contains("no pods today"), "{error}");
+    assert!(error.to_string().contains("pods are forbidden"), "{error}");
     let read = pods.get(&Key::namespaced("default", "a")).unwrap_err();
-    assert!(read.to_string().contains("no pods today"), "{read}");
+    assert!(read.to_string().contains("pods are forbidden"), "{read}");
     let health = cache.health();
     let ready: Vec<_> = health.iter().map(Health::is_ready).collect();
     assert_eq!(ready, [true, false], "{health:?}");
     assert_eq!(health[1].failure.as_ref().unwrap().reason, FailureReason::Forbidden);
-    // Once it is allowed it comes by itself.
+    // It recovers once the permission is granted.
     on.store(false, Ordering::Relaxed);
     tokio::time::timeout(Duration::from_secs(120), async { while pods.synced().await.is_err() {} })
         .await
@@ -209,7 +209,7 @@ async fn optional_type_follows_its_crd() {
         };
         told.lock().push(format!("{} {verb}", event.object().meta().key()));
     });
-    // Nothing is there, and that is no trouble.
+    // There are no objects, and no failure.
     subscription.synced().await.unwrap();
     assert_eq!(informer.list(&Query::default()).unwrap().len(), 0);
     let health = informer.health();
@@ -233,7 +233,7 @@ async fn optional_type_follows_its_crd() {
     }
 }
 
-/// Lets time pass until something is so.
+/// Advances time until the condition is met.
 async fn wait(until: impl Fn() -> bool) {
     for _ in 0..600 {
         if until() {
@@ -258,20 +258,20 @@ async fn the_last_handle_dropped_ends_the_watch_and_frees_the_memory() {
     let other = stage.informer();
     drop(informer);
     settle().await;
-    assert_eq!(other.list(&Query::default()).unwrap().len(), 1, "another holder keeps it");
+    assert_eq!(other.list(&Query::default()).unwrap().len(), 1, "kept by another handle");
 
     let subscription = other.subscribe(drop);
     drop(other);
     settle().await;
-    assert!(entry.upgrade().is_some(), "a subscription keeps it too");
+    assert!(entry.upgrade().is_some(), "kept by a subscription");
 
     drop(subscription);
     settle().await;
     assert!(entry.upgrade().is_none());
-    assert!(shared.upgrade().is_none(), "nothing holds what is left of it");
+    assert!(shared.upgrade().is_none(), "freed");
     assert!(stage.cache.stats().types.is_empty());
 
-    // It can be had again.
+    // It can be started again.
     let informer = stage.cache.informer(&kind).unwrap();
     informer.synced().await.unwrap();
     assert_eq!(informer.list(&Query::default()).unwrap().len(), 1);
@@ -295,7 +295,7 @@ async fn a_read_is_answered_by_the_informer_that_runs_and_by_none_that_was_stopp
         informer.synced().await.unwrap();
         assert_eq!((&*read(&a).unwrap(), &*read(&none).unwrap()), (value, ""));
 
-        // What was stopped has no objects, which does not mean that there are none.
+        // A stopped informer has no objects, which must not be returned as absence.
         let contents = informer.0.0.contents.clone();
         assert!(contents.get(&a, |_| ()).is_some());
         drop(informer);
@@ -303,7 +303,7 @@ async fn a_read_is_answered_by_the_informer_that_runs_and_by_none_that_was_stopp
         assert_eq!(contents.store.len(), 0);
         assert!(contents.get(&a, |_| ()).is_none() && contents.get(&none, |_| ()).is_none());
     }
-    // The first read of a type that nothing watches starts a watch.
+    // The first read of an unwatched type starts a watch.
     assert!(matches!(read(&a), Err(ReadError::NotSynced { .. })));
     stage.cache.stop().await;
     assert!(matches!(read(&a), Err(ReadError::Stopped { .. })));
@@ -322,7 +322,7 @@ async fn a_key_that_the_declaration_does_not_cover_is_not_read_as_missing() {
     let error = get(informer.kind(), Key::namespaced("other", "a")).unwrap_err();
     assert!(matches!(error, ReadError::OutsideNamespaces { .. }), "{error}");
 
-    // A namespace in the key of a cluster-scoped object means nothing.
+    // The namespace in the key of a cluster-scoped object is ignored.
     let kind = Kind::of::<Namespace>();
     stage.cache.declare(&kind, TypeOptions::new()).unwrap();
     let namespaces = stage.cache.informer(&kind).unwrap();
@@ -388,11 +388,11 @@ async fn created_object_is_in_its_index_before_the_watch_event() {
     };
     assert_eq!(names("red"), ["b", "c"]);
     assert_eq!(names("blue"), ["a"]);
-    assert_eq!(fed.informer.stats().objects, 2, "the store is not touched");
+    assert_eq!(fed.informer.stats().objects, 2, "the store is unchanged");
     assert_eq!(value(&fed.get("c").unwrap()), "red", "others are not delayed");
 }
 
-/// kube-runtime's shared subscriber hangs when the object it was told of is already gone.
+/// kube-runtime's shared subscriber hangs if the object of an event is already deleted.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_lags_behind_a_deletion_still_gets_what_follows() {
     let mut fed = Fed::new(TypeOptions::new());
@@ -454,7 +454,7 @@ async fn stop_ends_all_tasks_and_reads_fail_with_stopped() {
     let key = Key::namespaced("default", "a");
     assert!(matches!(informer.get(&key), Err(ReadError::Stopped { .. })));
     assert!(matches!(informer.synced().await, Err(SyncError::Stopped { .. })));
-    // One that is asked for later does not come to life.
+    // An informer requested later does not start.
     drop((informer, subscription));
     assert!(matches!(stage.informer().synced().await, Err(SyncError::Stopped { .. })));
 }

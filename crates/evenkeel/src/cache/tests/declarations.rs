@@ -1,4 +1,4 @@
-//! What can be declared, and what comes of it.
+//! Declarations of types and their options.
 
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::core::{Expression, Selector};
@@ -112,7 +112,7 @@ async fn view_stores_only_its_fields() {
     assert!(fed.cache.typed::<ConfigMap>(&entry).unwrap_err().to_string().contains("`view`"));
     let query = Query { index: Some(("value", "x")), ..Query::default() };
     assert_eq!(fed.informer.list(&query).unwrap().len(), 1);
-    // What cannot be made into the view is left out.
+    // Objects that do not decode as the view are rejected.
     assert!(fed.get("b").is_none());
     assert!(fed.informer.stats().rejected["default/b"].contains("data"));
 }

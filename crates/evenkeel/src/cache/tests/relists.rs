@@ -1,8 +1,8 @@
-//! What handlers and readers see of a full state that comes again, and of odd events.
+//! Relists and unusual events.
 
 use super::*;
 
-/// A handler that has been told what there was.
+/// Returns a handler that has received the initial objects.
 async fn told(fed: &Fed) -> (Subscription, Log) {
     let log = Log::default();
     let subscription = fed.informer.subscribe(log.handler());
@@ -61,7 +61,7 @@ async fn interrupted_list_changes_nothing() {
     settle().await;
     assert!(log.take().is_empty());
     assert_eq!(value(&fed.get("a").unwrap()), "1");
-    // The next one counts anew.
+    // The next list starts over.
     fed.list(9, [&*raw("b", "u2", 2, "1")]);
     settle().await;
     assert_eq!(log.take(), ["default/a vanished 1"]);
@@ -131,7 +131,7 @@ async fn restored_server_replaces_the_cached_state() {
     fed.list(50, [&*raw("a", "u1", 40, "old")]);
     settle().await;
     assert_eq!(log.take(), ["default/b vanished 1", "default/a new → old"]);
-    assert!(fed.get("c").is_none(), "a write from the time that never was");
+    assert!(fed.get("c").is_none(), "a write from the replaced history");
     fed.feed.changed(&raw("a", "u1", 51, "newer"));
     assert_eq!(value(&fed.get("a").unwrap()), "newer");
 }

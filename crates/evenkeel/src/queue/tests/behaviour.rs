@@ -1,4 +1,4 @@
-//! One worker a key, order, ageing, back-off.
+//! One worker per key, order, ageing, backoff.
 
 use super::*;
 
@@ -21,11 +21,11 @@ async fn key_added_while_processing_is_processed_once_more() {
     for _ in 0..5 {
         queue.add("a", ());
     }
-    assert_eq!(queue.len(), 1, "it counts as due");
-    assert!(poll(&queue).is_none(), "it has a worker");
+    assert_eq!(queue.len(), 1, "counts as due");
+    assert!(poll(&queue).is_none(), "being processed");
     first.done();
     poll(&queue).expect("once more").done();
-    assert!(poll(&queue).is_none(), "and only once");
+    assert!(poll(&queue).is_none(), "only once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn a_low_key_is_served_within_the_bound_under_endless_load() {
     queue.add_with(0, priority(LOW_PRIORITY), ());
     queue.add(1, ());
     let began = Instant::now();
-    // There is always another key of the higher class: it comes back before it is done.
+    // There is always a due key of the higher class: it is added again before it is done.
     loop {
         let item = poll(&queue).unwrap();
         if item.key == 0 {
@@ -134,7 +134,7 @@ async fn a_low_key_is_served_within_the_bound_under_endless_load() {
         tokio::time::advance(10 * MS).await;
         assert!(began.elapsed() <= bound, "starved");
     }
-    assert_eq!(began.elapsed(), bound, "not before its time either");
+    assert_eq!(began.elapsed(), bound, "and not earlier");
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn aged_backlog_gets_exactly_its_share() {
         assert_eq!(four.iter().filter(|key| **key >= 1000).count(), 1, "{four:?}");
     }
     let low: Vec<u32> = order.into_iter().filter(|key| *key >= 1000).collect();
-    assert!(low.is_sorted(), "first in, first out also among the aged");
+    assert!(low.is_sorted(), "first in, first out among aged keys");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Why a key is here, through the queue and by itself.
+//! Causes, in the queue and by themselves.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -72,7 +72,7 @@ fn each_cause_has_a_readable_display() {
     for (cause, text) in texts {
         let causes = Causes::from(cause.clone());
         assert_eq!(causes.to_string(), text);
-        assert_eq!(causes.iter().collect::<Vec<_>>(), [cause], "and comes out as it went in");
+        assert_eq!(causes.iter().collect::<Vec<_>>(), [cause], "round trip");
     }
     assert_eq!(Causes::default().to_string(), "no cause");
 }
@@ -168,7 +168,7 @@ fn a_change_names_what_differs_between_two_versions() {
     let old = ObjectMeta { resource_version: Some("10".into()), ..ObjectMeta::default() };
     let new = ObjectMeta { resource_version: Some("11".into()), ..ObjectMeta::default() };
     let content = Change::between(&old, &new);
-    assert_eq!(content.to_string(), "content", "nothing has a status that has no generation");
+    assert_eq!(content.to_string(), "content", "without generation there is no status");
     let cause = Cause::Updated(own(), content);
     assert_eq!(Causes::from(cause.clone()).iter().collect::<Vec<_>>(), [cause]);
 }
@@ -182,13 +182,13 @@ async fn a_timer_that_has_not_fired_is_no_cause() {
     let queue = Queue::<Key>::default();
     let key = Key::namespaced("shop", "web");
     let pause = |seconds| Cause::RequeueAfter(Duration::from_secs(seconds));
-    // An event comes before the timer fires.
+    // An event arrives before the timer fires.
     queue.add_with(key.clone(), after(30), pause(30));
     queue.add(key.clone(), Cause::Deleted(own()));
     let item = poll(&queue).unwrap();
     assert_eq!(item.causes.to_string(), "Deployment deleted");
     assert_eq!(item.causes.count(), 1);
-    // An event comes while the key runs, and the run ends with a timer.
+    // An event arrives during the run, and the run ends with a timer.
     queue.add(key.clone(), Cause::Created(other("a")));
     queue.add(key.clone(), Cause::Created(own()));
     item.requeue(after(30), pause(30));
@@ -196,13 +196,13 @@ async fn a_timer_that_has_not_fired_is_no_cause() {
     let item = poll(&queue).unwrap();
     assert_eq!(item.causes.to_string(), "ConfigMap shop/a created, Deployment created");
     assert_eq!(item.causes.count(), 2);
-    // Of two timers the earlier one is the cause, in either order.
+    // The earlier of two timers is the cause, in either order.
     item.requeue(after(9), pause(9));
     item.requeue(after(8), pause(8));
     item.requeue(after(20), Cause::Retry(1));
     item.done();
     assert_eq!(soon(queue.get()).await.unwrap().causes.to_string(), "requeue after 8s");
-    // One that has fired stays a cause when an event follows.
+    // A fired timer stays a cause when an event follows.
     queue.add_with(key.clone(), after(1), Cause::Retry(2));
     tokio::time::advance(Duration::from_secs(1)).await;
     queue.add(key, Cause::Deleted(own()));

@@ -1,4 +1,4 @@
-//! Delays, the clock, and who watches it.
+//! Delays and the timekeeper.
 
 use std::pin::pin;
 
@@ -102,7 +102,7 @@ async fn key_due_while_processing_waits_for_done() {
     assert_eq!((queue.len(), queue.waiting(), queue.processing()), (1, 0, 1));
     item.done();
     let item = poll(&queue).unwrap();
-    assert_eq!(item.queued_for, 4 * MS, "it was due all that time");
+    assert_eq!(item.queued_for, 4 * MS, "it was due since then");
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +138,7 @@ async fn idle_worker_wakes_for_an_add_and_for_a_shorter_delay() {
     assert_eq!(before.elapsed(), MS);
 }
 
-/// A worker as a task, which unlike a future that is awaited looks only when it was woken.
+/// Spawns a worker; unlike an awaited future, a task polls only when woken.
 fn worker<T, C>(tasks: &mut JoinSet<(T, Duration)>, queue: &Queue<T, C>)
 where
     T: Clone + Send + 'static,
@@ -217,7 +217,7 @@ async fn a_dropped_get_loses_no_key() {
     assert!(is_pending(&mut first).await);
     worker(&mut tasks, &queue);
     tokio::task::yield_now().await;
-    // The wake-up is for the first, which goes away without looking.
+    // The first worker is woken and dropped without polling.
     queue.add("a", ());
     drop(first);
     assert_eq!(soon(tasks.join_all()).await, [("a", Duration::ZERO)]);

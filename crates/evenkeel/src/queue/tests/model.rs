@@ -1,7 +1,7 @@
-//! Random steps on the state machine and on a model of it that is too simple to be wrong.
+//! Random steps on the state machine and on a simple model of it.
 //!
-//! The model keeps every key in one map and looks through all of them at each step. It knows no
-//! lists, heaps or slots, and no laziness: what is due at some time is made due at that time.
+//! The model has one map of all keys and scans it at each step, without lists, heaps or slots, and
+//! makes keys due eagerly.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The numbers of the adds that were merged.
+/// The numbers of the merged adds.
 #[derive(Clone, Debug, PartialEq)]
 struct Adds(Vec<usize>);
 
@@ -56,7 +56,7 @@ impl Merge for Adds {
 struct Model {
     now: u64,
     keys: BTreeMap<u8, Entry>,
-    /// Counts everything that gives a place in a line.
+    /// The sequence number of queue positions.
     turn: u64,
     passed: u32,
     retired: u64,
@@ -68,14 +68,14 @@ struct Entry {
     pending: Option<Wanted>,
     running: bool,
     failures: u32,
-    /// Its place among those only remembered.
+    /// Its position among keys that only have failures.
     retired: u64,
 }
 
 #[derive(Clone)]
 struct Wanted {
     due: bool,
-    /// When it is due, or was.
+    /// When the key is or was due.
     at: u64,
     turn: u64,
     priority: i32,
@@ -109,7 +109,7 @@ impl Model {
     fn add(&mut self, number: usize, key: u8, priority: i32, delay: Option<u64>) {
         let now = self.now;
         let turn = self.turn();
-        let entry = self.keys.get_mut(&key).expect("the caller made it");
+        let entry = self.keys.get_mut(&key).expect("inserted by the caller");
         let at = now + delay.unwrap_or(0);
         let due = at == now;
         let Some(wanted) = &mut entry.pending else {
@@ -159,7 +159,7 @@ impl Model {
         Some(first)
     }
 
-    /// Lets go of keys about which there is nothing to know.
+    /// Removes keys without state.
     fn tidy(&mut self) {
         self.keys.retain(|_, entry| {
             entry.pending.is_some() || entry.running || (entry.failures > 0 && !self.closing)
@@ -195,7 +195,7 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
     let mut tokens = crate::queue::limit::Tokens::new(BUCKET);
     let mut model = Model::default();
     let mut runs: Vec<Taken<u8, Adds>> = Vec::new();
-    // All keys in two buckets of the table, so that keys that collide are tried too.
+    // All keys hash to two buckets, to test collisions.
     let hash = |key: u8| u32::from(key % 2);
     for (number, op) in ops.into_iter().enumerate() {
         match op {
@@ -218,8 +218,8 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
                 let expected = model.take();
                 prop_assert_eq!(taken.as_ref().map(|taken| taken.key), expected);
                 if let Some(taken) = taken {
-                    let entry = model.keys.get_mut(&taken.key).expect("it was in the model");
-                    let wanted = entry.pending.take().expect("it was pending in the model");
+                    let entry = model.keys.get_mut(&taken.key).expect("in the model");
+                    let wanted = entry.pending.take().expect("pending in the model");
                     prop_assert!(!entry.running, "two workers on {}", taken.key);
                     entry.running = true;
                     prop_assert_eq!(taken.priority, wanted.priority);
@@ -234,7 +234,7 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
                 core.done(taken.run);
                 let (turn, retired) = (model.turn(), model.retired + 1);
                 model.retired = retired;
-                let entry = model.keys.get_mut(&taken.key).expect("it was running");
+                let entry = model.keys.get_mut(&taken.key).expect("running in the model");
                 entry.running = false;
                 entry.retired = retired;
                 if let Some(wanted) = entry.pending.as_mut().filter(|wanted| wanted.due) {

@@ -1,9 +1,9 @@
-//! Threads in thousands of random orders, under Shuttle.
+//! Random thread schedules with Shuttle.
 //!
-//! Shuttle runs its threads one at a time and may switch wherever [`point`] is called: before each
-//! step takes the lock, and after it released the lock but has not yet woken anybody. A lost wake-up
-//! is a deadlock there, which Shuttle reports with the order that led to it. There are no delays
-//! here, since tokio's timers do not run under Shuttle; `wake` has those.
+//! Shuttle runs its threads one at a time and can switch at each [`point`]: before a step takes the
+//! lock, and after it has released the lock but before it wakes workers. A lost wake-up is a deadlock,
+//! which Shuttle reports with its schedule. There are no delays here, since tokio's timers do not run
+//! under Shuttle; see `wake`.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -20,10 +20,10 @@ thread_local! {
     static UNDER_SHUTTLE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A place where another thread may go first.
+/// A scheduling point.
 pub(in crate::queue) fn point() {
     if UNDER_SHUTTLE.get() {
-        // Not `yield_now`, which counts as a wake-up of the task and would hide that one is lost.
+        // Not `yield_now`, which would wake the task and hide a lost wake-up.
         AtomicBool::new(false).load(Ordering::SeqCst);
     }
 }
@@ -35,7 +35,7 @@ fn explore(rounds: usize, test: impl Fn() + Send + Sync + 'static) {
 
 const KEYS: usize = 3;
 
-/// What keys want done and have had done; the claims are checked as work goes on.
+/// Requested and completed work per key; checks the invariants.
 #[derive(Default)]
 struct World {
     wanted: [u32; KEYS],
@@ -45,7 +45,7 @@ struct World {
 
 type Shared = Arc<parking_lot::Mutex<World>>;
 
-/// A producer that wants each key done a few times.
+/// A producer that adds each key several times.
 fn produce(queue: &Queue<usize, ()>, world: &Shared) {
     for round in 0..4 {
         let key = (round + shuttle::rand::thread_rng().gen_range(0..2)) % KEYS;
@@ -54,7 +54,7 @@ fn produce(queue: &Queue<usize, ()>, world: &Shared) {
     }
 }
 
-/// A worker that does all that is wanted at the time it begins.
+/// A worker that completes the work requested when it starts.
 fn work(item: Item<usize, ()>, world: &Shared) {
     let key = item.key;
     let wanted = {
@@ -114,11 +114,11 @@ fn dropped_worker_passes_on_its_wake_up() {
             .map(|_| {
                 let queue = queue.clone();
                 spawn(async move {
-                    // Looks once, is asleep for a while, and goes.
+                    // Polls once, waits, and is dropped.
                     let mut get = pin!(queue.get());
                     let found = poll_fn(|cx| Poll::Ready(get.poll_unpin(cx))).await;
                     point();
-                    // Whatever it found is wanted again, so that the steady one sees it.
+                    // A key it received is added again for the other worker.
                     if let Poll::Ready(Some(item)) = found {
                         item.requeue(AddOptions::default(), ());
                     }

@@ -1,4 +1,4 @@
-//! The two ways to stop.
+//! Shutdown with and without drain.
 
 use std::pin::pin;
 
@@ -41,7 +41,7 @@ async fn shutdown_drops_queued_keys_but_not_running_ones() {
     queue.shutdown();
     assert_eq!((queue.len(), queue.waiting(), queue.processing()), (0, 0, 1));
     item.done();
-    assert!(soon(queue.get()).await.is_none(), "not even the one that was due again");
+    assert!(soon(queue.get()).await.is_none(), "also not the key that was due again");
     assert_eq!(queue.processing(), 0);
 }
 
@@ -56,7 +56,7 @@ async fn drain_processes_due_keys_and_completes_when_all_are_done() {
     assert!(is_pending(&mut drain).await);
     let b = soon(queue.get()).await.unwrap();
     assert_eq!(b.key, "b");
-    assert!(soon(queue.get()).await.is_none(), "nothing more will come");
+    assert!(soon(queue.get()).await.is_none(), "no more items");
     a.done();
     assert!(is_pending(&mut drain).await);
     b.done();
@@ -71,7 +71,7 @@ async fn a_drain_includes_a_key_that_is_due_again_after_its_run() {
     queue.add("a", ());
     let mut drain = pin!(queue.shutdown_with_drain());
     let mut get = pin!(queue.get());
-    assert!(is_pending(&mut get).await, "there is one to come");
+    assert!(is_pending(&mut get).await, "one item is pending");
     item.done();
     assert!(is_pending(&mut drain).await);
     let again = soon(get).await.expect("once more");

@@ -1,4 +1,4 @@
-//! What can be seen from outside, and what is left after a burst.
+//! Snapshots, and memory after a burst.
 
 use super::*;
 
@@ -23,7 +23,7 @@ async fn snapshot_has_depth_age_and_running_work() {
     let classes: Vec<_> =
         snapshot.classes.iter().map(|class| (class.priority, class.depth, class.oldest)).collect();
     let expected = [(7, 1, 20 * MS), (0, 1, Duration::ZERO), (LOW_PRIORITY, 2, 20 * MS)];
-    assert_eq!(classes, expected, "the one due again after its run is there too");
+    assert_eq!(classes, expected, "including the key due again after its run");
     assert_eq!(snapshot.depth(), queue.len());
     assert_eq!(snapshot.oldest(), Some(20 * MS));
     assert_eq!((snapshot.waiting, snapshot.processing), (2, 2));
@@ -37,7 +37,7 @@ async fn snapshot_has_depth_age_and_running_work() {
     tokio::time::advance(10 * MS).await;
     let snapshot = queue.snapshot();
     assert_eq!((snapshot.depth(), snapshot.waiting, snapshot.processing), (6, 0, 0));
-    assert_eq!(snapshot.adds, 8, "a delayed key counts when it is due");
+    assert_eq!(snapshot.adds, 8, "a delayed key is counted when due");
     assert_eq!(snapshot.longest_running, None);
 }
 
@@ -58,8 +58,8 @@ async fn memory_of_a_burst_is_released_while_keys_remain() {
         item.done();
     }
     assert_eq!(handed_out, burst - 10);
-    assert!(!queue.0.core.lock().slots.is_sparse(), "most of it is air");
-    // All that is left is still in its place.
+    assert!(!queue.0.core.lock().slots.is_sparse(), "compacted");
+    // The remaining keys keep their order.
     queue.add(running.key, ());
     assert!(poll(&queue).is_none());
     let key = running.key;

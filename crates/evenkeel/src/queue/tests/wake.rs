@@ -1,7 +1,7 @@
-//! Nobody sleeps while there is work, whatever order futures are polled, woken and dropped in.
+//! No worker sleeps while a key is due, in any order of polls, wake-ups and drops.
 //!
-//! Workers are futures polled by hand, with wakers that only note the call. Every step of the queue
-//! happens under its lock, so an order of steps is all that threads could add.
+//! Workers are futures polled by the test, with wakers that record the call. All steps of the queue run
+//! under its lock, so threads only add an order of steps.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,13 +15,13 @@ use super::*;
 enum Op {
     Add(u8),
     AddAfter(u8, u32),
-    /// A new worker begins to wait.
+    /// A new worker waits.
     Get,
-    /// A worker that was woken looks.
+    /// A woken worker polls.
     Run(usize),
-    /// A worker looks although nobody woke it.
+    /// A worker polls without a wake-up.
     RunAnyway(usize),
-    /// A worker goes away.
+    /// A worker is dropped.
     Drop(usize),
     Done(usize),
     Advance(u32),
@@ -66,11 +66,11 @@ impl Worker<'_> {
     }
 }
 
-/// All workers there have been, and the keys they have.
+/// All workers and their keys.
 #[derive(Default)]
 struct World<'a> {
     waiting: Vec<Worker<'a>>,
-    /// Not dropped: a future that is ready may lie around, and nothing may depend on it.
+    /// Not dropped: a ready future may stay alive without effect.
     ready: Vec<Worker<'a>>,
     items: Vec<Item<u8, ()>>,
 }
@@ -123,7 +123,7 @@ async fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
         if !world.waiting.is_empty() && !woken {
             prop_assert!(core.classes.is_empty(), "a key is due and all workers sleep");
             if let Some(first) = core.delays.first() {
-                // It may be early: the key it was set for became due at once.
+                // It may be early: its key became due immediately.
                 let timers = world.waiting.iter().filter_map(|worker| worker.get.timer.as_ref());
                 let set: Vec<Instant> = timers.map(|timer| timer.deadline()).collect();
                 prop_assert_eq!(set.len(), 1, "one timer for all");

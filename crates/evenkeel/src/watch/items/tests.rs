@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The objects and the account of a list whose body comes in these frames.
+/// Returns the objects and the metadata of a list with these frames.
 fn read<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<String>, ListMeta), Error> {
     let mut items = Items::new();
     let mut objects = Vec::new();

@@ -1,4 +1,4 @@
-//! What goes wrong between a client and a server: answers that fail, break, hang and lag.
+//! Fault injection: responses that fail, break, hang and lag.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,16 +19,16 @@ use crate::random::Random;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The faults to come, and those that were.
+/// The source of faults, and their counts.
 pub(super) struct Faults {
     pub(super) random: Random,
     pub(super) on: bool,
-    /// How many there were of each.
+    /// The number of injected faults by kind.
     pub(super) counts: BTreeMap<&'static str, usize>,
 }
 
 impl Faults {
-    /// How many kinds there are.
+    /// Returns the number of kinds.
     pub(super) fn kinds() -> usize {
         OPENINGS.len() + MIDDLES.len() + EVENTS.len()
     }
@@ -63,17 +63,17 @@ enum Opening {
 enum Middle {
     /// The connection breaks.
     Break,
-    /// It breaks with half a frame sent.
+    /// The connection breaks within a frame.
     BreakWithin,
-    /// It is closed as if all were sent.
+    /// The connection is closed cleanly.
     Close,
-    /// The same, with half a frame sent.
+    /// The connection is closed cleanly within a frame.
     CloseWithin,
-    /// Nothing comes any more.
+    /// The connection hangs.
     Hang,
-    /// All comes, but late.
+    /// The data is delayed.
     Lag,
-    /// The server ends the watch with a failure.
+    /// The watch ends with an error event.
     Event(u16, &'static str),
 }
 
@@ -112,7 +112,7 @@ fn status(code: u16, reason: &str) -> String {
     .to_string()
 }
 
-/// A server behind faults.
+/// A server with fault injection.
 #[derive(Clone)]
 pub(super) struct Between {
     pub(super) server: Service,
@@ -181,7 +181,7 @@ impl tower_service::Service<Request<kube::client::Body>> for Between {
 pub(super) struct FaultyBody {
     inner: Option<Pin<Box<evenkeel_apiserver::Body>>>,
     ready: Option<Bytes>,
-    /// How many frames go through before the fault.
+    /// The number of frames before the fault.
     frames: u64,
     middle: Option<Middle>,
     delay: Duration,

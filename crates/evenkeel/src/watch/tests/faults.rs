@@ -1,8 +1,8 @@
-//! Thousands of faults between the reflector and a real server: nothing missed, nothing made up.
+//! Thousands of faults between the reflector and a server.
 //!
-//! The oracle is the record of what was written. Each full state the sink commits must be exactly
-//! what that record says for its version, and what it is told after must be exactly the writes
-//! that followed, in order, up to the next full state.
+//! The oracle is the record of the writes. Each committed full state must equal the record at its
+//! version, and the changes after it must be the writes that follow, in order, up to the next full
+//! state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::random::Random;
 const NAMESPACES: [&str; 3] = ["one", "two", "three"];
 const NAMES: u64 = 30;
 
-/// One change of one object: its version and uid, and whether it was its end.
+/// A change of an object: its version and uid, and whether it is a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Write {
     version: u64,
@@ -36,7 +36,7 @@ struct Write {
 
 type State = BTreeMap<Key, (String, u64)>;
 
-/// What the sink was told, in terms of the record.
+/// The calls of the sink, in terms of the record.
 #[derive(Debug)]
 enum Told {
     State(u64, State),
@@ -70,13 +70,13 @@ fn read(raw: &[u8]) -> (Key, String, u64) {
 
 impl Model {
     fn change(&mut self, raw: &[u8], deleted: bool) {
-        assert!(self.coming.is_none(), "a change within a state");
+        assert!(self.coming.is_none(), "change within a full state");
         let (key, uid, version) = read(raw);
         assert!(version > self.version, "{key} went back to {version} from {}", self.version);
         self.version = version;
         if deleted {
-            let (known, _) = self.state.remove(&key).expect("what is deleted was there");
-            assert_eq!(known, uid, "what is deleted is what was there");
+            let (known, _) = self.state.remove(&key).expect("deleted object exists");
+            assert_eq!(known, uid, "uid of the deleted object");
         } else {
             self.state.insert(key.clone(), (uid.clone(), version));
         }
@@ -130,7 +130,7 @@ impl Sink for Shared {
     }
 }
 
-/// Checks what was told against the record.
+/// Checks the calls against the record.
 fn judge(told: &[Told], record: &[Write]) {
     let mut next = 0;
     for told in told {
@@ -157,10 +157,10 @@ fn judge(told: &[Told], record: &[Write]) {
             }
         }
     }
-    assert_eq!(next, record.len(), "all writes were told in the end");
+    assert_eq!(next, record.len(), "all writes were delivered");
 }
 
-/// Writes at random, and keeps the record.
+/// Writes randomly and keeps the record.
 struct Writer {
     random: Random,
     client: Client,
@@ -190,7 +190,7 @@ impl Writer {
             (object, true)
         };
         let uid = object.uid().unwrap();
-        // The answer to a delete has no version of its own; this is the only writer.
+        // The response of a delete has no version; this is the only writer.
         let version = server.revision();
         if deleted {
             self.present.remove(&key);
@@ -225,7 +225,7 @@ async fn trial(seed: u64, writes: usize, settings: Settings) -> Outcome {
         record: Vec::new(),
         present: BTreeMap::new(),
     };
-    // What a fresh cluster has counts as written.
+    // The initial objects of the cluster are part of the record.
     for object in all.list(&ListParams::default()).await.unwrap() {
         let version = object.resource_version().unwrap().parse().unwrap();
         let (key, uid) = (Key::of(&object), object.uid().unwrap());
@@ -259,7 +259,7 @@ async fn trial(seed: u64, writes: usize, settings: Settings) -> Outcome {
             }
         }
         faults.lock().on = false;
-        // A watch opened before may still be a faulty one: it is found out by its silence.
+        // An open watch may still be faulty; it ends by its read timeout.
         let caught_up = async {
             let last = writer.record.last().unwrap().version;
             while !(model.0.lock().version >= last && model.0.lock().connected) {
@@ -317,6 +317,6 @@ async fn state_is_exact_under_thousands_of_faults() {
     }
     println!("{states} states, {abandoned} abandoned, {changes} changes, faults: {counts:#?}");
     assert!(counts.values().sum::<usize>() >= 2000);
-    assert_eq!(counts.len(), Faults::kinds(), "all kinds of them");
+    assert_eq!(counts.len(), Faults::kinds(), "all kinds of faults");
     assert!(states > 100 && abandoned > 100 && changes > 1000);
 }

@@ -1,4 +1,4 @@
-//! Following changes: what is resumed, what is listed anew, what is waited for.
+//! Watches: resume, relist and backoff.
 
 use std::io::ErrorKind;
 
@@ -13,7 +13,7 @@ async fn changes_are_delivered_in_order_and_versions_tracked() {
     ])
     .await;
     assert_eq!(
-        run.diary,
+        run.log,
         [
             "begin",
             "listed a@3",
@@ -40,13 +40,13 @@ async fn cleanly_closed_watch_is_resumed_immediately_without_a_relist() {
     .await;
     assert_eq!(run.requests, [paged("0"), watch("10"), watch("12"), watch("12"), watch("14")]);
     assert_eq!(run.times.last().unwrap().as_secs(), 2);
-    assert_eq!(run.diary.iter().filter(|line| *line == "connected").count(), 1);
+    assert_eq!(run.log.iter().filter(|line| *line == "connected").count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn bookmark_advances_the_version_to_resume_from() {
     let run = listing([list("10", "", &["a@3"]), open().bookmark("40")]).await;
-    assert_eq!(run.told(), ["begin", "listed a@3", "commit 10", "bookmark 40"]);
+    assert_eq!(run.calls(), ["begin", "listed a@3", "commit 10", "bookmark 40"]);
     assert_eq!(run.requests, [paged("0"), watch("10"), watch("40")]);
 }
 
@@ -56,7 +56,7 @@ async fn lost_connection_is_resumed_and_a_partial_event_dropped() {
         list("10", "", &[]),
         open().modified("a@12").send("{\"type\":\"MODIFIED\",\"obj").cut(),
         open().modified("a@13").send("{\"type\":\"MODIFIED\",\"obj"),
-        // The same at a proper end, but all of the event is there.
+        // The same at a clean end with a complete event.
         open().send(&format!("{{\"type\":\"MODIFIED\",\"object\":{}}}", object("a", "14"))),
         open().wait(1).cut(),
     ])
@@ -65,9 +65,9 @@ async fn lost_connection_is_resumed_and_a_partial_event_dropped() {
         run.requests,
         [paged("0"), watch("10"), watch("12"), watch("13"), watch("14"), watch("14")]
     );
-    assert_eq!(run.told()[2..], ["changed a@12", "changed a@13", "changed a@14"]);
+    assert_eq!(run.calls()[2..], ["changed a@12", "changed a@13", "changed a@14"]);
     assert!(run.failures.is_empty());
-    assert_eq!(run.times.last().unwrap().as_secs(), 1, "nothing is waited for but the server");
+    assert_eq!(run.times.last().unwrap().as_secs(), 1, "resumed without backoff");
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn expired_watch_leads_to_a_relist() {
     for expired in [
         failure(410, "Expired"),
         failure(410, "Gone"),
-        // As proxies say it.
+        // As sent by proxies.
         failure(410, ""),
         open().error(410, "Expired"),
         open().error(410, "Gone"),
@@ -103,10 +103,10 @@ async fn unavailable_server_is_retried_without_a_relist() {
         assert_eq!(run.requests, [paged("0"), watch("10"), watch("10"), watch("10"), watch("12")]);
         assert!(run.pause(2) >= Duration::from_millis(800));
         assert!(run.pause(3) >= Duration::from_millis(1600));
-        assert!(run.diary.iter().any(|line| line.starts_with("failing: ")));
-        assert_eq!(run.told().last(), Some(&"changed a@12"));
-        let connected = run.diary.iter().rposition(|line| line == "connected");
-        assert!(connected > run.diary.iter().rposition(|line| line.starts_with("failing")));
+        assert!(run.log.iter().any(|line| line.starts_with("failing: ")));
+        assert_eq!(run.calls().last(), Some(&"changed a@12"));
+        let connected = run.log.iter().rposition(|line| line == "connected");
+        assert!(connected > run.log.iter().rposition(|line| line.starts_with("failing")));
     }
 }
 
@@ -128,16 +128,16 @@ async fn other_watch_errors_lead_to_a_relist() {
         failure(500, "InternalError"),
         open().error(500, "InternalError"),
         open().error(504, "Timeout"),
-        // A corrupt object that was deleted unsafely is told like this.
+        // The event of an unsafe deletion of a corrupt object.
         open().error(0, "StoreReadError"),
         failure(403, "Forbidden"),
-        // Closed within a second, and no event.
+        // Closed within a second without an event.
         open(),
     ] {
         let run = listing([list("10", "", &["a@3"]), trouble, list("20", "", &[])]).await;
         assert_eq!(run.requests, [paged("0"), watch("10"), whole("10"), watch("20")]);
         assert!(run.pause(2) >= Duration::from_millis(800));
-        assert!(run.diary.iter().any(|line| line.starts_with("failing: ")), "{:?}", run.diary);
+        assert!(run.log.iter().any(|line| line.starts_with("failing: ")), "{:?}", run.log);
     }
 }
 
@@ -160,7 +160,7 @@ async fn unreadable_event_leads_to_a_relist() {
     ] {
         let run = run(line).await;
         assert_eq!(run.requests, [paged("0"), watch("10"), whole("11"), watch("20")], "{line}");
-        assert_eq!(run.told()[3..], ["changed a@11", "begin", "commit 20"], "{line}");
+        assert_eq!(run.calls()[3..], ["changed a@11", "begin", "commit 20"], "{line}");
     }
 }
 
@@ -173,7 +173,7 @@ async fn unknown_events_and_empty_lines_are_skipped() {
             .modified("a@12"),
     ])
     .await;
-    assert_eq!(run.told()[2..], ["changed a@12"]);
+    assert_eq!(run.calls()[2..], ["changed a@12"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,7 +197,7 @@ async fn dead_connection_is_detected_within_45_seconds() {
         assert!((due..=due + 1).contains(&run.pause(index).as_secs()), "{index}");
         assert!(due <= 45, "{index}");
     }
-    // Also one that has told something, counted from then; and a streaming list's.
+    // Also after an event, counted from it; and for a streaming list.
     let run = streaming([
         open().added("a@1").end("4", "true").wait(20).bookmark("12").hang(),
         open().modified("a@13").hang(),
@@ -212,7 +212,7 @@ async fn dead_connection_is_detected_within_45_seconds() {
 async fn watch_without_version_has_none_until_its_initial_events_end() {
     let run = listing([
         list("", "", &[]),
-        // The state, in the order of names.
+        // The initial events, ordered by name.
         open().added("a@30").added("b@20").cut(),
         open().added("a@30").added("b@20").modified("b@31").added("c@32"),
     ])
@@ -242,9 +242,9 @@ async fn server_that_expires_every_version_is_failing() {
     let run =
         listing([state("10"), expired(), state("11"), expired(), state("12"), open().wait(2)]);
     let run = run.await;
-    assert_eq!(run.failures.len(), 1, "{:?}", run.diary);
+    assert_eq!(run.failures.len(), 1, "{:?}", run.log);
     assert_eq!(run.failures[0].0, run.times[3]);
-    // But one that has kept it for a while is not.
+    // A version that expires later is not a failure.
     let expired = || open().wait(31).bookmark("12").wait(31).error(410, "Expired");
     let run =
         listing([state("10"), expired(), state("11"), expired(), state("12"), open().wait(2)]);

@@ -1,4 +1,4 @@
-//! A proxy on the way that accepts everything and forwards nothing any more.
+//! A proxy that stops forwarding without closing connections.
 
 use evenkeel_apiserver::ApiServer;
 use kube::{Api, Client};
@@ -11,7 +11,7 @@ use super::*;
 use crate::connect;
 use crate::manager::Access;
 
-/// Reports the names it hears of.
+/// A sink that sends the names it receives.
 struct Names(mpsc::Sender<String>);
 
 impl Names {
@@ -40,7 +40,7 @@ impl Sink for Names {
     fn health(&mut self, _: &Health) {}
 }
 
-/// Forwards connections until they are frozen; those made later are forwarded all the same.
+/// Forwards connections until they are frozen; later connections are forwarded.
 async fn proxy(
     listener: TcpListener,
     server: std::net::SocketAddr,

@@ -1,4 +1,4 @@
-//! A server whose history is not the one that was followed.
+//! Servers that were restored or replaced.
 
 use super::super::history::is_lower;
 use super::script::{failure, list, open, unreachable};
@@ -22,7 +22,7 @@ async fn restored_server_is_relisted() {
     ])
     .await;
     assert_eq!(run.requests[..5], [paged("0"), watch("10"), CHECK.into(), paged(""), watch("5")]);
-    assert_eq!(run.told()[4..], ["changed a@12", "begin anew", "listed c@5", "commit 5"]);
+    assert_eq!(run.calls()[4..], ["changed a@12", "begin anew", "listed c@5", "commit 5"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,7 +38,7 @@ async fn server_with_the_same_history_is_resumed() {
     .await;
     let check = || CHECK.to_owned();
     assert_eq!(run.requests[..5], [paged("0"), watch("10"), check(), check(), watch("12")]);
-    assert_eq!(run.told().last(), Some(&"changed a@13"));
+    assert_eq!(run.calls().last(), Some(&"changed a@13"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn watch_that_ends_at_its_timeout_needs_no_history_check() {
         list("10", "", &["a@3"]),
         open().wait(40).modified("a@12"),
         open().wait(40).bookmark("14"),
-        // This server sends bookmarks, and now it did not.
+        // This server sends bookmarks, but not before this end.
         open().wait(40),
         list("14", "", &["a@12"]),
         open().hang(),
@@ -67,7 +67,7 @@ async fn rejected_history_check_does_not_block_the_watch() {
     ])
     .await;
     assert_eq!(run.requests[..4], [paged("0"), watch("10"), CHECK.into(), watch("12")]);
-    assert_eq!(run.told().last(), Some(&"changed a@13"));
+    assert_eq!(run.calls().last(), Some(&"changed a@13"));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn only_numeric_versions_are_compared() {
 async fn concurrent_detections_count_once() {
     let history = History::default();
     assert_eq!(history.replace(0), 1);
-    assert_eq!(history.replace(0), 1, "found by another type, of the same former history");
+    assert_eq!(history.replace(0), 1, "detected by another type in the same history");
     assert_eq!(history.replace(1), 2);
     history.changed(1).await;
 }

@@ -1,4 +1,4 @@
-//! The full state as a list: versions, pages, and what is done when either is not to be had.
+//! Lists: versions, pages and their expiry.
 
 use std::io::ErrorKind;
 
@@ -9,7 +9,7 @@ use super::*;
 async fn first_list_requests_any_version() {
     let run = listing([list("5", "", &["a@3", "b@5"])]).await;
     assert_eq!(run.requests, [paged("0"), watch("5")]);
-    assert_eq!(run.diary, ["begin", "listed a@3", "listed b@5", "commit 5"]);
+    assert_eq!(run.log, ["begin", "listed a@3", "listed b@5", "commit 5"]);
     assert_eq!(run.heads[0].uri.path(), "/api/v1/configmaps");
 }
 
@@ -18,7 +18,7 @@ async fn pages_have_the_version_of_the_first() {
     let run = listing([list("5", "t1", &["a@3"]), list("6", "t/2", &["b@5"]), list("7", "", &[])]);
     let run = run.await;
     assert_eq!(run.requests, [paged("0"), page("t1"), page("t%2F2"), watch("5")]);
-    assert_eq!(run.diary, ["begin", "listed a@3", "listed b@5", "commit 5"]);
+    assert_eq!(run.log, ["begin", "listed a@3", "listed b@5", "commit 5"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,7 +82,7 @@ async fn expired_continue_token_leads_to_a_full_list() {
     .await;
     assert_eq!(run.requests, [paged("0"), page("t"), whole("0"), watch("12")]);
     assert_eq!(
-        run.diary,
+        run.log,
         ["begin", "listed a@3", "abandon", "begin", "listed a@3", "listed b@12", "commit 12"]
     );
 }
@@ -132,13 +132,16 @@ async fn relist_at_an_unavailable_version_uses_the_latest() {
                 whole("10"),
                 whole(""),
                 watch("20"),
-                // The one before worked, so its version is good again.
+                // The list before succeeded, so its version is valid again.
                 whole("20"),
                 watch("21"),
             ]
         );
-        assert!(run.pause(3) < Duration::from_millis(1), "the newest is asked for at once");
-        assert!(!run.diary.iter().any(|line| line.starts_with("failing")), "{:?}", run.diary);
+        assert!(
+            run.pause(3) < Duration::from_millis(1),
+            "the latest version is requested immediately"
+        );
+        assert!(!run.log.iter().any(|line| line.starts_with("failing")), "{:?}", run.log);
     }
 }
 
@@ -154,9 +157,9 @@ async fn failing_list_is_retried_with_backoff() {
         let pause = run.pause(index + 1);
         assert!(base <= pause && pause <= base * 2, "{pause:?} for {base:?}");
     }
-    assert_eq!(run.diary.len(), 7 + 2);
-    assert_eq!(run.diary[0], "failing: InternalError says the script (HTTP 500)");
-    assert_eq!(run.diary[6], "failing: cannot reach the API server: connection reset");
+    assert_eq!(run.log.len(), 7 + 2);
+    assert_eq!(run.log[0], "failing: InternalError from the script (HTTP 500)");
+    assert_eq!(run.log[6], "failing: cannot reach the API server: connection reset");
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +172,7 @@ async fn list_honours_retry_after() {
     .await;
     assert_eq!(run.requests, [paged("0"), paged("0"), paged("0"), watch("5")]);
     let seconds: Vec<_> = (1..3).map(|index| run.pause(index).as_secs()).collect();
-    assert_eq!(seconds, [17, 300], "but not for days");
+    assert_eq!(seconds, [17, 300], "limited to five minutes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,8 +186,8 @@ async fn missing_or_forbidden_type_is_reported_and_retried() {
             open().end("7", "true").wait(2),
         ])
         .await;
-        let failing = format!("failing: {reason} says the script (HTTP {code})");
-        assert_eq!(run.diary, [&*failing, &failing, "begin", "commit 7", "connected"]);
+        let failing = format!("failing: {reason} from the script (HTTP {code})");
+        assert_eq!(run.log, [&*failing, &failing, "begin", "commit 7", "connected"]);
         assert_eq!(
             run.requests,
             [stream(""), paged("0"), stream(""), paged("0"), stream(""), watch("7")]
@@ -201,7 +204,7 @@ async fn missing_or_forbidden_type_is_reported_and_retried() {
 async fn list_that_expires_at_the_latest_version_fails() {
     let run = listing([failure(410, "Expired"), failure(410, "Expired"), list("5", "", &[])]).await;
     assert_eq!(run.requests, [paged("0"), paged(""), paged(""), watch("5")]);
-    assert_eq!(run.diary[0], "failing: Expired says the script (HTTP 410)");
+    assert_eq!(run.log[0], "failing: Expired from the script (HTTP 410)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +212,7 @@ async fn invalid_list_keeps_the_previous_state() {
     let table = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"rows":[]}"#;
     for (bad, reason) in [
         (body(table), "unexpected answer from the API server: not a list but of kind \"Table\""),
-        (body("<html>"), "unexpected answer from the API server: not the JSON of a list"),
+        (body("<html>"), "unexpected response from the API server: invalid JSON of a list"),
         (body(""), "the stream ended before all objects were sent"),
         (
             body(r#"{"kind":"ConfigMapList","items":["#),
@@ -219,15 +222,15 @@ async fn invalid_list_keeps_the_previous_state() {
         (body(r#"{"items":["#).hang(), "the API server was silent for 65s"),
     ] {
         let run = listing([bad, list("5", "", &["a@5"])]).await;
-        assert_eq!(run.told(), ["begin", "abandon", "begin", "listed a@5", "commit 5"]);
-        assert_eq!(run.diary[2], format!("failing: {reason}"));
+        assert_eq!(run.calls(), ["begin", "abandon", "begin", "listed a@5", "commit 5"]);
+        assert_eq!(run.log[2], format!("failing: {reason}"));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn unresponsive_server_times_out() {
     let run = listing([silent(), list("5", "", &[])]).await;
-    assert_eq!(run.diary[0], "failing: the API server was silent for 65s");
+    assert_eq!(run.log[0], "failing: no data from the API server for 65s");
     assert!(run.pause(1) >= Duration::from_secs(65) && run.pause(1) < Duration::from_secs(67));
 }
 
@@ -281,7 +284,7 @@ async fn large_frame_does_not_block_other_tasks() {
             run.as_mut().poll(cx)
         })
         .await;
-        assert_eq!(run.told().len(), 5002);
+        assert_eq!(run.calls().len(), 5002);
         assert!(turns > 20, "{turns}");
     }
 }

@@ -1,4 +1,4 @@
-//! A server that gives scripted answers in order, and a sink that keeps a diary.
+//! A server with scripted responses, and a sink that records its calls.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use crate::random::Random;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the server does with one request.
+/// The scripted response to a request.
 pub(crate) struct Answer {
     status: Option<StatusCode>,
     headers: HeaderMap,
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
     steps: Vec<Step>,
 }
 
-/// What a body does next.
+/// A step of a response body.
 pub(crate) enum Step {
     Send(Bytes),
     Wait(Duration),
@@ -36,45 +36,45 @@ pub(crate) enum Step {
     Hang,
 }
 
-/// An object of the given name and version.
+/// Returns an object with this name and version.
 pub(crate) fn object(name: &str, version: &str) -> Value {
     json!({"metadata": {"name": name, "resourceVersion": version}})
 }
 
-/// A list of such objects, from `name@version`.
+/// Returns a list of objects given as `name@version`.
 pub(crate) fn list(version: &str, token: &str, objects: &[&str]) -> Answer {
     let items: Vec<_> = objects.iter().map(|text| parse(text)).collect();
     let metadata = json!({"resourceVersion": version, "continue": token});
     body(&json!({"kind": "ConfigMapList", "metadata": metadata, "items": items}).to_string())
 }
 
-/// A successful answer with this body.
+/// Returns a successful response with this body.
 pub(crate) fn body(text: &str) -> Answer {
     Answer::new(StatusCode::OK).send(text)
 }
 
-/// A watch that is open, with nothing sent yet.
+/// Returns an open watch without events.
 pub(crate) fn open() -> Answer {
     Answer::new(StatusCode::OK)
 }
 
-/// A connection that does not come about.
+/// Returns a connection error.
 pub(crate) fn unreachable(kind: std::io::ErrorKind) -> Answer {
     Answer { error: Some(kind), ..open() }
 }
 
-/// No answer at all.
+/// Returns no response.
 pub(crate) fn silent() -> Answer {
     Answer { status: None, ..open() }
 }
 
-/// A failure.
+/// Returns an error response.
 pub(crate) fn failure(code: u16, reason: &str) -> Answer {
     let status = StatusCode::from_u16(code).unwrap();
     Answer::new(status).send(&status_text(code, reason))
 }
 
-/// The failure for a version this server does not have yet.
+/// Returns the error for a version in the future of the server.
 pub(crate) fn too_large() -> Answer {
     let status = json!({
         "kind": "Status", "status": "Failure", "code": 504, "reason": "Timeout",
@@ -85,7 +85,7 @@ pub(crate) fn too_large() -> Answer {
 }
 
 fn status_text(code: u16, reason: &str) -> String {
-    let message = format!("{reason} says the script");
+    let message = format!("{reason} from the script");
     json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason,
         "message": message})
     .to_string()
@@ -118,7 +118,7 @@ impl Answer {
     }
 
     fn event(self, kind: &str, object: &Value) -> Self {
-        // The order the server has, which `json!` does not keep.
+        // In the field order of the server, which `json!` does not keep.
         self.send(&format!("{{\"type\":{},\"object\":{object}}}\n", json!(kind)))
     }
 
@@ -138,7 +138,7 @@ impl Answer {
         self.event("BOOKMARK", &json!({"metadata": {"resourceVersion": version}}))
     }
 
-    /// The bookmark that ends the initial state, if `value` says so.
+    /// Adds the bookmark that ends the initial events if `value` is `true`.
     pub(crate) fn end(self, version: &str, value: &str) -> Self {
         let annotations = json!({"k8s.io/initial-events-end": value});
         let metadata = json!({"resourceVersion": version, "annotations": annotations});
@@ -165,36 +165,36 @@ impl Answer {
     }
 }
 
-/// What happened.
+/// The recorded run.
 pub(crate) struct Run {
-    /// The queries, without their time-outs.
+    /// The queries without timeouts.
     pub(crate) requests: Vec<String>,
-    /// When each came, since the start.
+    /// The time of each request since the start.
     pub(crate) times: Vec<Duration>,
-    /// The time-outs of the watches among them.
+    /// The timeouts of the watches.
     pub(crate) timeouts: Vec<u64>,
-    /// The requests as they were.
+    /// The requests.
     pub(crate) heads: Vec<http::request::Parts>,
-    /// What the sink was told.
-    pub(crate) diary: Vec<String>,
-    /// The failures it was told of, and since when that had been going on.
+    /// The calls of the sink.
+    pub(crate) log: Vec<String>,
+    /// The reported failures and their start times.
     pub(crate) failures: Vec<(Duration, Error)>,
 }
 
 impl Run {
-    /// The time between a request and the one before it.
+    /// Returns the time between a request and the one before.
     pub(crate) fn pause(&self, index: usize) -> Duration {
         self.times[index] - self.times[index - 1]
     }
 
-    /// What the sink was told, without how the connection is.
-    pub(crate) fn told(&self) -> Vec<&str> {
+    /// Returns the calls of the sink except health.
+    pub(crate) fn calls(&self) -> Vec<&str> {
         let health = |line: &&str| !line.starts_with("failing") && *line != "connected";
-        self.diary.iter().map(String::as_str).filter(health).collect()
+        self.log.iter().map(String::as_str).filter(health).collect()
     }
 }
 
-/// Lets a reflector run until it asks for more than there are answers.
+/// Runs a reflector until the scripted responses are used up.
 pub(crate) async fn run(
     scope: Scope,
     settings: Settings,
@@ -209,19 +209,19 @@ pub(crate) async fn run(
     let over = state.lock().over.clone();
     let client = Client::new(Server(state.clone()), "default");
     let reflector = Reflector::new(client, scope, settings, History::default(), Random::new(1));
-    let mut diary = Diary::default();
+    let mut log = Diary::default();
     tokio::select! {
         biased;
         () = over.notified() => {}
-        never = reflector.run(&mut diary) => match never {},
+        never = reflector.run(&mut log) => match never {},
     }
     let mut run = Run {
         requests: Vec::new(),
         times: Vec::new(),
         timeouts: Vec::new(),
         heads: Vec::new(),
-        diary: diary.lines,
-        failures: diary.failures.into_iter().map(|(since, e)| (since - begun, e)).collect(),
+        log: log.lines,
+        failures: log.failures.into_iter().map(|(since, e)| (since - begun, e)).collect(),
     };
     for (time, head) in state.lock().requests.drain(..) {
         let query = head.uri.query().unwrap_or_default();
@@ -275,7 +275,7 @@ impl tower_service::Service<Request<kube::client::Body>> for Server {
     }
 }
 
-/// A body that does what is written.
+/// A scripted response body.
 pub(crate) struct Steps {
     steps: VecDeque<Step>,
     sleep: Option<Pin<Box<Sleep>>>,
@@ -311,7 +311,7 @@ impl http_body::Body for Steps {
     }
 }
 
-/// A sink that writes down what it is told, and checks the order of it.
+/// A sink that records its calls and checks their order.
 #[derive(Default)]
 pub(crate) struct Diary {
     lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! The full state as a stream, and the way back to lists where that does not work.
+//! Streaming lists, and the fallback to lists.
 
 use super::script::{failure, list, open, silent, too_large, unreachable};
 use super::*;
@@ -15,7 +15,7 @@ async fn only_the_final_bookmark_completes_a_streaming_list() {
         .bookmark("9")])
     .await;
     assert_eq!(
-        run.diary,
+        run.log,
         ["begin", "listed b@1", "listed a@2", "commit 4", "connected", "changed a@5", "bookmark 9"]
     );
     assert_eq!(run.requests, [stream(""), watch("9")]);
@@ -35,7 +35,7 @@ async fn changes_and_deletes_within_a_streaming_list_are_applied() {
         .wait(1)])
     .await;
     assert_eq!(
-        run.told(),
+        run.calls(),
         [
             "begin",
             "listed a@1",
@@ -58,7 +58,7 @@ async fn server_without_streaming_lists_is_listed_in_the_same_round() {
         unreachable(std::io::ErrorKind::ConnectionReset),
         open().error(500, "InternalError"),
         open().send("rubbish\n"),
-        // Closed at once, and no event.
+        // Closed immediately without an event.
         open(),
         open().hang(),
         silent(),
@@ -70,9 +70,9 @@ async fn server_without_streaming_lists_is_listed_in_the_same_round() {
             open().added("a@12").end("20", "true").wait(1),
         ])
         .await;
-        // What did not work in one round is tried again in the next.
+        // A failed streaming list is tried again in the next round.
         assert_eq!(run.requests, [stream(""), paged("0"), watch("10"), stream("12"), watch("20")]);
-        assert!(!run.diary.iter().any(|line| line.starts_with("failing")), "{:?}", run.diary);
+        assert!(!run.log.iter().any(|line| line.starts_with("failing")), "{:?}", run.log);
     }
 }
 
@@ -91,7 +91,7 @@ async fn throttled_streaming_list_is_retried() {
         let run = streaming([trouble(), trouble(), open().added("a@1").end("2", "true").wait(1)]);
         let run = run.await;
         assert_eq!(run.requests, [stream(""), stream(""), stream(""), watch("2")]);
-        assert!(run.diary[0].starts_with("failing"));
+        assert!(run.log[0].starts_with("failing"));
         assert!(run.pause(2) >= Duration::from_millis(1600));
     }
 }
@@ -102,7 +102,7 @@ async fn interrupted_streaming_list_is_retried_once() {
         streaming([open().added("a@1"), open().added("a@1").cut(), list("5", "", &["a@1"])]).await;
     assert_eq!(run.requests, [stream(""), stream(""), paged("0"), watch("5")]);
     assert_eq!(
-        run.told(),
+        run.calls(),
         [
             "begin",
             "listed a@1",
@@ -151,7 +151,7 @@ async fn expired_streaming_list_uses_the_last_then_the_latest_version() {
                 stream("3"),
                 stream(""),
                 watch("10"),
-                // The one before worked, so its version is good again.
+                // The list before succeeded, so its version is valid again.
                 stream("10"),
                 watch("11"),
             ]
