@@ -11,7 +11,7 @@ mod buffer;
 
 mod contents;
 
-mod cut;
+mod scanner;
 
 mod entry;
 
@@ -19,7 +19,7 @@ mod error;
 
 mod feed;
 
-mod hot;
+mod decoded_lru;
 
 mod informer;
 
@@ -63,7 +63,7 @@ pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;
 
 use self::contents::Contents;
-use self::hot::DecodedLru;
+use self::decoded_lru::DecodedLru;
 use self::informer::{HandleGuard, InformerDeps, Shared};
 use self::ingest::Ingest;
 use self::store::Definition;

@@ -6,7 +6,7 @@
 
 mod applied;
 
-mod call;
+mod api_request;
 
 mod delete;
 

@@ -4,7 +4,7 @@ mod builder;
 
 mod context;
 
-mod pace;
+mod throttle;
 
 mod run;
 

@@ -18,23 +18,23 @@ use crate::uid::Uid;
 /// Clean-ups that succeeded while the finalizer is still set, because the write that removes it
 /// failed. This process does not run them again.
 #[derive(Default)]
-pub(crate) struct Cleaned(Mutex<VecDeque<(Uid, String)>>);
+pub(crate) struct CompletedCleanups(Mutex<VecDeque<(Uid, String)>>);
 
 /// The maximum number of entries. An entry is removed with its finalizer, but another client may have
 /// removed the finalizer.
 const REMEMBERED: usize = 4096;
 
-impl Cleaned {
+impl CompletedCleanups {
     fn has(&self, id: &(Uid, String)) -> bool {
         self.0.lock().contains(id)
     }
 
     fn add(&self, id: (Uid, String)) {
-        let mut cleaned = self.0.lock();
-        if cleaned.len() == REMEMBERED {
-            cleaned.pop_front();
+        let mut completed_cleanups = self.0.lock();
+        if completed_cleanups.len() == REMEMBERED {
+            completed_cleanups.pop_front();
         }
-        cleaned.push_back(id);
+        completed_cleanups.push_back(id);
     }
 
     fn forget(&self, id: &(Uid, String)) {
@@ -88,13 +88,13 @@ impl<K: Object> Context<K> {
             (true, true) => {}
         }
         let id = (Uid::new(meta.uid.as_deref().unwrap_or_default()), name.to_owned());
-        if !self.cleaned().has(&id) {
+        if !self.completed_cleanups().has(&id) {
             if let Err(error) = cleanup(object.clone()).await {
                 // `kubectl describe` then shows why the object is not deleted.
                 self.warning_event("CleanupFailed", &format!("{name}: {}", chain(&*error)));
                 return Err(error);
             }
-            self.cleaned().add(id.clone());
+            self.completed_cleanups().add(id.clone());
         }
         let finalizers: Vec<String> =
             present.iter().filter(|finalizer| *finalizer != name).cloned().collect();
@@ -102,7 +102,7 @@ impl<K: Object> Context<K> {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
-        self.cleaned().forget(&id);
+        self.completed_cleanups().forget(&id);
         Ok(None)
     }
 

@@ -10,12 +10,12 @@ use crate::object_event::ObjectEvent;
 
 /// Maps an event to the keys to enqueue; each key is enqueued once per event.
 #[derive(Clone)]
-pub struct Handler(Sort);
+pub struct Handler(Mapping);
 
 type Map = dyn Fn(&Entry) -> Vec<Key> + Send + Sync;
 
 #[derive(Clone)]
-enum Sort {
+enum Mapping {
     Object,
     Owner { owner: Kind, every: bool, cache: Option<Cache> },
     Map(Arc<Map>),
@@ -25,29 +25,29 @@ impl Handler {
     /// Enqueues the object itself.
     #[must_use]
     pub fn object() -> Self {
-        Self(Sort::Object)
+        Self(Mapping::Object)
     }
 
     /// Enqueues the object of type `owner` that controls the object, or with `every` each that owns
     /// it. Owners before and after the change are enqueued.
     #[must_use]
     pub fn owner(owner: Kind, every: bool) -> Self {
-        Self(Sort::Owner { owner, every, cache: None })
+        Self(Mapping::Owner { owner, every, cache: None })
     }
 
     /// Enqueues the keys that `map` returns for the object before and after the change.
     pub fn map(map: impl Fn(&Entry) -> Vec<Key> + Send + Sync + 'static) -> Self {
-        Self(Sort::Map(Arc::new(map)))
+        Self(Mapping::Map(Arc::new(map)))
     }
 
     /// Checks owners by uid: an object owned by a deleted object does not enqueue a new one of the
     /// same name.
     pub(crate) fn checking(self, cache: &Cache) -> Self {
         match self.0 {
-            Sort::Owner { owner, every, .. } => {
-                Self(Sort::Owner { owner, every, cache: Some(cache.clone()) })
+            Mapping::Owner { owner, every, .. } => {
+                Self(Mapping::Owner { owner, every, cache: Some(cache.clone()) })
             }
-            sort => Self(sort),
+            mapping => Self(mapping),
         }
     }
 
@@ -56,13 +56,13 @@ impl Handler {
     pub fn keys(&self, event: &ObjectEvent) -> Vec<Key> {
         let mut keys = Vec::new();
         match &self.0 {
-            Sort::Object => keys.push(event.object().meta().key().clone()),
-            Sort::Owner { owner, every, cache } => {
+            Mapping::Object => keys.push(event.object().meta().key().clone()),
+            Mapping::Owner { owner, every, cache } => {
                 for entry in both(event) {
                     owners(entry, owner, *every, cache.as_ref(), &mut keys);
                 }
             }
-            Sort::Map(map) => {
+            Mapping::Map(map) => {
                 for entry in both(event) {
                     for key in map(entry) {
                         push(&mut keys, key);
@@ -104,10 +104,10 @@ fn push(keys: &mut Vec<Key>, key: Key) {
 impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Sort::Object => f.write_str("the object itself"),
-            Sort::Owner { owner, every: true, .. } => write!(f, "every owning {owner}"),
-            Sort::Owner { owner, .. } => write!(f, "the controlling {owner}"),
-            Sort::Map(_) => f.write_str("a map function"),
+            Mapping::Object => f.write_str("the object itself"),
+            Mapping::Owner { owner, every: true, .. } => write!(f, "every owning {owner}"),
+            Mapping::Owner { owner, .. } => write!(f, "the controlling {owner}"),
+            Mapping::Map(_) => f.write_str("a map function"),
         }
     }
 }

@@ -12,7 +12,7 @@ mod operation;
 
 mod record;
 
-mod sent;
+mod sent_fields;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub use diff::FieldChange;
 pub(crate) use operation::OperationLog;
 pub use operation::{ReadOperation, ReadRecord, WriteRecord, WriteResult};
 pub use record::{Outcome, Record};
-pub(crate) use sent::{Body, Form};
+pub(crate) use sent_fields::{Body, MergeStrategy};
 
 /// The number of records a follower can lag behind before it misses some.
 const FOLLOW_BUFFER: usize = 1024;

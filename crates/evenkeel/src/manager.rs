@@ -80,7 +80,7 @@ struct Inner {
     on_reconcile: Option<OnReconcile>,
     lifecycle: Lifecycle,
     controllers: Mutex<Vec<ControllerHandle>>,
-    kept: Mutex<Kept>,
+    cached_types: Mutex<CachedTypes>,
     event_sender: EventSender,
     event_writer: EventWriter,
     stop: CancellationToken,
@@ -91,31 +91,31 @@ pub(crate) type OnReconcile = Arc<dyn Fn(&Record) + Send + Sync>;
 
 /// Types that stay cached while the manager runs.
 #[derive(Default)]
-struct Kept {
+struct CachedTypes {
     kinds: Vec<Kind>,
     /// Their informers while the manager runs.
     informers: Option<Vec<Informer>>,
 }
 
 impl Inner {
-    /// Starts the informers of the kept types.
-    fn keep(&self) -> Result<Vec<Informer>, RunError> {
-        let mut kept = self.kept.lock();
-        let mut informers = Vec::with_capacity(kept.kinds.len());
-        for kind in &kept.kinds {
+    /// Starts the informers of the cached types.
+    fn start_caches(&self) -> Result<Vec<Informer>, RunError> {
+        let mut cached_types = self.cached_types.lock();
+        let mut informers = Vec::with_capacity(cached_types.kinds.len());
+        for kind in &cached_types.kinds {
             let failed = |error: ReadError| RunError::Failed {
                 name: format!("cache of {kind}"),
                 source: error.into(),
             };
             informers.push(self.client.cache().informer(kind).map_err(failed)?);
         }
-        kept.informers = Some(informers.clone());
+        cached_types.informers = Some(informers.clone());
         Ok(informers)
     }
 
     /// Releases the informers.
-    fn release(&self) {
-        let informers = self.kept.lock().informers.take();
+    fn release_caches(&self) {
+        let informers = self.cached_types.lock().informers.take();
         drop(informers);
     }
 }
@@ -248,13 +248,13 @@ impl Manager {
     pub fn caches<K: Object>(&self, options: TypeOptions) -> Result<(), DeclareError> {
         let kind = Kind::of::<K>();
         self.cache().declare(&kind, options)?;
-        let mut kept = self.0.kept.lock();
-        if let Some(informers) = &mut kept.informers
+        let mut cached_types = self.0.cached_types.lock();
+        if let Some(informers) = &mut cached_types.informers
             && let Ok(informer) = self.cache().informer(&kind)
         {
             informers.push(informer);
         }
-        kept.kinds.push(kind);
+        cached_types.kinds.push(kind);
         Ok(())
     }
 
@@ -358,7 +358,7 @@ impl Manager {
             if !self.0.lifecycle.started().await {
                 return Err(NotSynced);
             }
-            let informers = self.0.kept.lock().informers.clone().unwrap_or_default();
+            let informers = self.0.cached_types.lock().informers.clone().unwrap_or_default();
             for informer in &informers {
                 wait_retrying(|| informer.synced()).await;
             }
@@ -541,7 +541,7 @@ impl ManagerBuilder {
             on_reconcile: self.on_reconcile,
             lifecycle: Lifecycle::default(),
             controllers: Mutex::default(),
-            kept: Mutex::default(),
+            cached_types: Mutex::default(),
             event_sender,
             event_writer,
             stop: CancellationToken::new(),

@@ -3,9 +3,9 @@
 //! Several controllers may write one status concurrently, so an update is a merge patch of the changed
 //! fields. A patch that replaces a list has the resourceVersion as precondition.
 
-mod part;
+mod extract;
 
-mod shape;
+mod fields;
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::controller::Context;
 use crate::difference;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
-pub(crate) use shape::Shape;
-use shape::{CONDITIONS, OBSERVED};
+pub(crate) use fields::StatusFields;
+use fields::{CONDITIONS, OBSERVED};
 
 /// A status update; see [`Context::status`].
 #[must_use = "a status update is sent by `write`"]
@@ -106,7 +106,7 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
                 condition.set_json(stored, generation, context.clock().now());
             }
         }
-        let observed = generation.filter(|_| !context.shape.lacks_observed());
+        let observed = generation.filter(|_| !context.status_fields.lacks_observed_generation());
         if let Some(generation) = observed {
             status.insert(OBSERVED.to_owned(), generation.into());
         }
@@ -115,7 +115,8 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
             return Ok(None);
         }
         let (observed, conditions) = (observed.is_some(), !conditions.is_empty());
-        let status = context.shape.kept(&*present, Value::Object(status), observed, conditions);
+        let status =
+            context.status_fields.kept(&*present, Value::Object(status), observed, conditions);
         let Some(patch) = difference::between(&Value::Object(before), &status) else {
             return Ok(None);
         };
@@ -184,7 +185,7 @@ fn newest<K: Object>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
 
 /// Returns the fields of the object's status.
 fn fields<K: Object>(object: &K) -> Map<String, Value> {
-    match part::status(object) {
+    match extract::status(object) {
         Some(Value::Object(status)) => status,
         _ => Map::new(),
     }

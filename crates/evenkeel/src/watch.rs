@@ -85,10 +85,10 @@ pub(crate) enum Health {
     Failing { since: Instant, error: Error },
 }
 
-/// The settings of a reflector. The defaults are those of client-go, except the timeouts that detect
+/// The options of a reflector. The defaults are those of client-go, except the timeouts that detect
 /// a dead connection within 45 seconds, for which client-go uses HTTP/2 pings.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ReflectorOptions {
     /// Whether a streaming list is tried before a paged list.
     pub(crate) streaming: bool,
     /// Objects per page of every list. If not set, pages have 500 objects, except where paging would
@@ -108,7 +108,7 @@ pub(crate) struct Settings {
     pub(crate) check_history: bool,
 }
 
-impl Default for Settings {
+impl Default for ReflectorOptions {
     fn default() -> Self {
         Self {
             streaming: true,
@@ -126,7 +126,7 @@ impl Default for Settings {
 pub(crate) struct Reflector {
     transport: Transport,
     scope: Scope,
-    settings: Settings,
+    options: ReflectorOptions,
     random: Random,
     backoff: Backoff,
     history: History,
@@ -157,7 +157,7 @@ impl Reflector {
     pub(crate) fn new(
         transport: impl Into<Transport>,
         scope: Scope,
-        settings: Settings,
+        options: ReflectorOptions,
         history: History,
         mut random: Random,
     ) -> Self {
@@ -165,7 +165,7 @@ impl Reflector {
         Self {
             transport: transport.into(),
             scope,
-            settings,
+            options,
             random,
             backoff,
             epoch: history.epoch(),
@@ -194,7 +194,7 @@ impl Reflector {
     async fn round(&mut self, sink: &mut impl Sink) -> Result<Infallible, Error> {
         self.check_epoch();
         let mut stream = None;
-        if self.settings.streaming {
+        if self.options.streaming {
             match self.stream(sink).await {
                 Ok(watch) => stream = Some(watch),
                 Err(error) => {
@@ -234,7 +234,7 @@ impl Reflector {
         self.reported_connected = false;
         if error.is_not_found() {
             let error = self.scope.kind.not_served();
-            match self.settings.optional {
+            match self.options.optional {
                 true => tracing::debug!(kind = ?self.scope.kind, error, "type is not served"),
                 false => tracing::warn!(kind = ?self.scope.kind, error, "type is not served"),
             }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::hot::Charge;
+use super::decoded_lru::Charge;
 use super::meta::Meta;
 use crate::kind::Kind;
 use crate::nulls;

@@ -35,7 +35,7 @@ use crate::object_event::ObjectEvent;
 use crate::random::Random;
 use crate::tasks::Tasks;
 use crate::uid::Uid;
-use crate::watch::{History, Reflector, Scope, Settings};
+use crate::watch::{History, Reflector, ReflectorOptions, Scope};
 
 /// How long a type may be forbidden or not served before a wait for it fails: permissions and CRDs may
 /// be created at the same time.
@@ -207,13 +207,13 @@ impl Shared {
             metadata_only: options.metadata_only,
         };
         let random = Random::new(self.random.lock().next());
-        let settings = Settings {
+        let options = ReflectorOptions {
             optional: options.optional,
             watch_timeout: self.watch_timeout.clone(),
-            ..Settings::default()
+            ..ReflectorOptions::default()
         };
         let reflector =
-            Reflector::new(self.transport.clone(), scope, settings, self.history.clone(), random);
+            Reflector::new(self.transport.clone(), scope, options, self.history.clone(), random);
         let mut feed = Feed::new(self.clone(), namespace.clone(), number);
         let task = self
             .tasks

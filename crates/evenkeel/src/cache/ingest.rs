@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::cut::{self, Layout};
 use super::entry::{Entry, Form};
 use super::meta::Meta;
 use super::options::TypeOptions;
+use super::scanner::{self, Layout};
 use crate::key::Key;
 use crate::kind::Kind;
 
@@ -102,7 +102,7 @@ impl Ingest {
 
     /// Returns whether the object in `raw` is of this kind or has no kind.
     pub(super) fn is_of_kind(&self, raw: &[u8]) -> bool {
-        match cut::kind(raw) {
+        match scanner::kind(raw) {
             Ok(Some(kind)) => {
                 let named = serde_json::from_slice::<Option<Cow<'_, str>>>(kind).ok().flatten();
                 named.is_none_or(|kind| kind == self.kind.kind())
@@ -141,10 +141,10 @@ impl Ingest {
 
     /// Returns the text to store and the position of its metadata.
     fn body(&self, raw: &[u8]) -> Result<(Vec<u8>, Range<usize>), String> {
-        let layout = cut::layout(raw).map_err(|error| error.to_string())?;
+        let layout = scanner::layout(raw).map_err(|error| error.to_string())?;
         if layout.spaced || raw.first() != Some(&b'{') {
-            let raw = cut::compact(raw);
-            let layout = cut::layout(&raw).map_err(|error| error.to_string())?;
+            let raw = scanner::compact(raw);
+            let layout = scanner::layout(&raw).map_err(|error| error.to_string())?;
             return Ok(self.assemble(&raw, layout));
         }
         Ok(self.assemble(raw, layout))

@@ -11,7 +11,7 @@ use kube::core::{Expression, Selector};
 use serde::Serialize;
 
 use super::Client;
-use super::call::Call;
+use super::api_request::ApiRequest;
 use super::error::Error;
 use super::pending::Pending;
 use super::write::{Header, encode};
@@ -122,7 +122,8 @@ impl<'a> Delete<'a> {
         let dry_run = !options.dry_run.is_empty();
         let known = client.shared.cache.peek(&kind, &key).map(|entry| entry.meta().uid().clone());
         let body = encode(&options).unwrap_or_default();
-        let call = Call::on("delete", Method::DELETE, &kind, &key).body("application/json", body);
+        let call = ApiRequest::object("delete", Method::DELETE, &kind, &key)
+            .body("application/json", body);
         let request_info = call.request_info().clone();
         let record = |write: WriteRecord| {
             if let Some(operations) = &client.operations
@@ -215,7 +216,7 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
     async fn send(self) -> Result<(), Error> {
         let kind = Kind::of::<K>();
         let namespace = self.namespace.as_deref();
-        let mut call = Call::over("deletecollection", Method::DELETE, &kind, namespace);
+        let mut call = ApiRequest::collection("deletecollection", Method::DELETE, &kind, namespace);
         if !self.labels.selects_all() {
             call = call.parameter("labelSelector", &self.labels.to_string());
         }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Client;
-use super::call::Call;
+use super::api_request::ApiRequest;
 use super::error::{Error, Target};
 use crate::journal::ReadRecord;
 use crate::key::Key;
@@ -80,7 +80,7 @@ impl<'a> Live<'a> {
     ) -> Result<Vec<T>, Error> {
         let (mut objects, mut token, mut limit) = (Vec::new(), String::new(), Some(PAGE));
         loop {
-            let mut call = Call::over("list", Method::GET, kind, namespace);
+            let mut call = ApiRequest::collection("list", Method::GET, kind, namespace);
             let parameters = [("labelSelector", labels), ("continue", &token)];
             for (name, value) in parameters.into_iter().filter(|(_, value)| !value.is_empty()) {
                 call = call.parameter(name, value);
@@ -111,7 +111,7 @@ impl<'a> Live<'a> {
     }
 
     pub(super) async fn raw(self, kind: &Kind, key: &Key) -> Result<Option<Bytes>, Error> {
-        let answer = Call::on("get", Method::GET, kind, key).send(self.client).await;
+        let answer = ApiRequest::object("get", Method::GET, kind, key).send(self.client).await;
         let found = match answer {
             Ok(bytes) => Some(bytes),
             Err(error) if error.is_not_found() => None,

@@ -5,7 +5,7 @@ use kube::api::Patch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::call::Call;
+use super::api_request::ApiRequest;
 use super::error::Error;
 use super::write::{Verb, Write, encode};
 use super::{Client, live};
@@ -44,7 +44,7 @@ impl<'a> Subresource<'a> {
     /// # Errors
     /// When the API server rejects the request or does not respond.
     pub async fn get<R: DeserializeOwned>(&self) -> Result<R, Error> {
-        let bytes = Call::on("get", Method::GET, &self.kind, &self.key)
+        let bytes = ApiRequest::object("get", Method::GET, &self.kind, &self.key)
             .subresource(Some(self.name))
             .send(self.client)
             .await?;

@@ -15,13 +15,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Client;
+use super::api_request::ApiRequest;
 use super::applied::{self, digest};
-use super::call::Call;
 use super::error::{Error, RequestInfo, Target};
 use super::ownership::Ownership;
 use super::pending::Pending;
 use crate::cache::Version;
-use crate::journal::{Body, Form, WriteRecord};
+use crate::journal::{Body, MergeStrategy, WriteRecord};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::nulls;
@@ -67,12 +67,12 @@ impl Verb {
     }
 
     /// Returns how the server merges the body into the stored object.
-    fn form(self) -> Form {
+    fn strategy(self) -> MergeStrategy {
         match self {
-            Self::Create | Self::Update => Form::Whole,
-            Self::Patch("application/json-patch+json") => Form::Operations,
-            Self::Patch("application/merge-patch+json") => Form::Merge,
-            Self::Patch(_) | Self::Apply => Form::MergeLists,
+            Self::Create | Self::Update => MergeStrategy::Replace,
+            Self::Patch("application/json-patch+json") => MergeStrategy::JsonPatch,
+            Self::Patch("application/merge-patch+json") => MergeStrategy::MergePatch,
+            Self::Patch(_) | Self::Apply => MergeStrategy::StrategicMerge,
         }
     }
 }
@@ -217,14 +217,14 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         self
     }
 
-    fn call(&self, body: Vec<u8>) -> Call {
+    fn call(&self, body: Vec<u8>) -> ApiRequest {
         let Self { kind, key, .. } = self;
         let mut call = match self.verb {
-            Verb::Create if self.subresource.is_none() => Call::into("create", kind, key),
-            Verb::Create => Call::on("create", Method::POST, kind, key),
-            Verb::Update => Call::on("update", Method::PUT, kind, key),
-            Verb::Apply => Call::on("apply", Method::PATCH, kind, key),
-            Verb::Patch(_) => Call::on("patch", Method::PATCH, kind, key),
+            Verb::Create if self.subresource.is_none() => ApiRequest::create("create", kind, key),
+            Verb::Create => ApiRequest::object("create", Method::POST, kind, key),
+            Verb::Update => ApiRequest::object("update", Method::PUT, kind, key),
+            Verb::Apply => ApiRequest::object("apply", Method::PATCH, kind, key),
+            Verb::Patch(_) => ApiRequest::object("patch", Method::PATCH, kind, key),
         };
         call = call.subresource(self.subresource);
         call = call.parameter("fieldManager", self.effective_field_manager());
@@ -295,7 +295,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
                 let uid = header.uid.as_deref();
                 header.is(&self.kind) && uid.is_some_and(|uid| *entry.meta().uid() == Uid::new(uid))
             });
-            let body = Body { bytes: &sent, form: self.verb.form() };
+            let body = Body { bytes: &sent, strategy: self.verb.strategy() };
             WriteRecord::written(request_info, before, &body, &bytes, header.version)
         });
         if let Some(object) = self.cached(&header) {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::client::{Client, Write};
 use crate::clock::Clock;
 use crate::events::EventRecorder;
-use crate::finalizer::Cleaned;
+use crate::finalizer::CompletedCleanups;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::owner;
 use crate::queue::Causes;
-use crate::status::Shape;
+use crate::status::StatusFields;
 use crate::uid::Uid;
 
 /// The context of one reconcile: the object, and a [`Client`] whose operations the journal records.
@@ -24,8 +24,8 @@ pub struct Context<K> {
     pub(super) causes: Causes,
     pub(super) failures: u32,
     pub(super) clock: Clock,
-    pub(super) cleaned: Arc<Cleaned>,
-    pub(crate) shape: Arc<Shape>,
+    pub(super) completed_cleanups: Arc<CompletedCleanups>,
+    pub(crate) status_fields: Arc<StatusFields>,
     pub(crate) event_recorder: EventRecorder,
 }
 
@@ -66,8 +66,8 @@ impl<K: Object> Context<K> {
         &self.client
     }
 
-    pub(crate) fn cleaned(&self) -> &Cleaned {
-        &self.cleaned
+    pub(crate) fn completed_cleanups(&self) -> &CompletedCleanups {
+        &self.completed_cleanups
     }
 
     /// Applies `child` with the reconciled object as its controller. A namespaced child without a
@@ -117,8 +117,8 @@ impl<K> Clone for Context<K> {
             causes: self.causes.clone(),
             failures: self.failures,
             clock: self.clock.clone(),
-            cleaned: self.cleaned.clone(),
-            shape: self.shape.clone(),
+            completed_cleanups: self.completed_cleanups.clone(),
+            status_fields: self.status_fields.clone(),
             event_recorder: self.event_recorder.clone(),
         }
     }

@@ -19,7 +19,7 @@ use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin, Queue};
 #[must_use]
 pub struct Watch {
     kind: Kind,
-    to: To,
+    target: Target,
     filter: Option<Predicate>,
     options: Option<TypeOptions>,
     /// Metadata suffices: the watch also works on a type that is cached whole.
@@ -31,7 +31,7 @@ pub struct Watch {
 type Map = dyn Fn(&Entry, &MapContext) -> Vec<Key> + Send + Sync;
 
 #[derive(Clone)]
-enum To {
+enum Target {
     Handler(Handler),
     /// A map function, which needs the cache.
     Map(Arc<Map>),
@@ -40,17 +40,17 @@ enum To {
 impl Watch {
     /// Watches objects of type `K` and enqueues the objects themselves, with periodic resync.
     pub fn object<K: Object>() -> Self {
-        Self::new(Kind::of::<K>(), To::Handler(Handler::object())).resynced()
+        Self::new(Kind::of::<K>(), Target::Handler(Handler::object())).resynced()
     }
 
     /// Watches objects of type `C` and enqueues the `O` that controls them.
     pub fn owned<C: Object, O: Object>() -> Self {
-        Self::new(Kind::of::<C>(), To::Handler(Handler::owner(Kind::of::<O>(), false)))
+        Self::new(Kind::of::<C>(), Target::Handler(Handler::owner(Kind::of::<O>(), false)))
     }
 
     /// Watches objects of type `C` and enqueues every `O` that owns them.
     pub fn owned_by_any<C: Object, O: Object>() -> Self {
-        Self::new(Kind::of::<C>(), To::Handler(Handler::owner(Kind::of::<O>(), true)))
+        Self::new(Kind::of::<C>(), Target::Handler(Handler::owner(Kind::of::<O>(), true)))
     }
 
     /// Watches objects of type `W` and enqueues the keys that `map` returns. It is called with the
@@ -65,7 +65,7 @@ impl Watch {
                 Vec::new()
             }
         };
-        Self::new(Kind::of::<W>(), To::Map(Arc::new(map)))
+        Self::new(Kind::of::<W>(), Target::Map(Arc::new(map)))
     }
 
     /// Same as [`Watch::mapped`], by metadata: no object is decoded, and only metadata is requested
@@ -74,12 +74,12 @@ impl Watch {
         map: impl Fn(&Meta, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
         let map = move |entry: &Entry, cx: &MapContext| map(entry.meta(), cx);
-        let watch = Self::new(Kind::of::<W>(), To::Map(Arc::new(map)));
+        let watch = Self::new(Kind::of::<W>(), Target::Map(Arc::new(map)));
         Self { metadata_suffices: true, ..watch }
     }
 
-    fn new(kind: Kind, to: To) -> Self {
-        Self { kind, to, filter: None, options: None, metadata_suffices: false, resync: false }
+    fn new(kind: Kind, target: Target) -> Self {
+        Self { kind, target, filter: None, options: None, metadata_suffices: false, resync: false }
     }
 
     /// Also enqueues at the resync interval of the type, every ten hours unless its cache options
@@ -129,9 +129,9 @@ impl Watch {
     }
 
     fn handler(&self, cache: &Cache) -> Handler {
-        match &self.to {
-            To::Handler(handler) => handler.clone().checking(cache),
-            To::Map(map) => {
+        match &self.target {
+            Target::Handler(handler) => handler.clone().checking(cache),
+            Target::Map(map) => {
                 let (map, cx) = (map.clone(), MapContext::new(cache.clone()));
                 Handler::map(move |entry| map(entry, &cx))
             }

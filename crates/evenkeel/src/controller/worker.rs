@@ -12,12 +12,12 @@ use tracing::Instrument as _;
 
 use super::context::Context;
 use super::counts::ReconcileCounters;
-use super::pace::{Pace, Rest};
+use super::throttle::{Throttle, ThrottleDelay};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::error::chain;
 use crate::events::EventRecorder;
-use crate::finalizer::Cleaned;
+use crate::finalizer::CompletedCleanups;
 use crate::journal::{Alarm, AlarmDetector, Journal, OperationLog, Outcome, Record};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -25,7 +25,7 @@ use crate::manager::OnReconcile;
 use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
 use crate::random::Random;
 use crate::reconcile::{Action, Next, Reconciler, Retry};
-use crate::status::Shape;
+use crate::status::StatusFields;
 use crate::tasks::Tasks;
 
 /// The state that all workers of a controller share.
@@ -40,11 +40,11 @@ pub(super) struct Shared<R: Reconciler> {
     pub(super) workers: usize,
     pub(super) journal: Journal,
     pub(super) alarms: Mutex<AlarmDetector>,
-    pub(super) pace: Mutex<Pace>,
+    pub(super) throttle: Mutex<Throttle>,
     /// Timers of throttled keys.
-    pub(super) resting: Tasks,
-    pub(super) cleaned: Arc<Cleaned>,
-    pub(super) shape: Arc<Shape>,
+    pub(super) throttled: Tasks,
+    pub(super) completed_cleanups: Arc<CompletedCleanups>,
+    pub(super) status_fields: Arc<StatusFields>,
     pub(super) event_recorder: EventRecorder,
     pub(super) random: Mutex<Random>,
     pub(super) counters: Arc<ReconcileCounters>,
@@ -104,21 +104,21 @@ impl<R: Reconciler> Shared<R> {
         let now = Instant::now();
         let alarms = self.alarms.lock().observe(&record, now);
         alarms.into_iter().for_each(|alarm| self.raise(alarm));
-        let rest = self.pace.lock().ran(&item.key, now);
-        match rest {
-            Some(rest) => self.rest(item, &record, &rest),
+        let delay = self.throttle.lock().record(&item.key, now);
+        match delay {
+            Some(delay) => self.delay_done(item, &record, &delay),
             None => item.done(),
         }
     }
 
     /// Delays the next reconcile of a throttled key; other keys are not affected.
-    fn rest(&self, item: Item<Key, Causes>, record: &Record, rest: &Rest) {
-        if rest.begins {
+    fn delay_done(&self, item: Item<Key, Causes>, record: &Record, delay: &ThrottleDelay) {
+        if delay.begins {
             let (causes, outcome) = (record.causes.to_string(), record.outcome.to_string());
             self.raise(Alarm::Throttled { key: item.key.clone(), causes, outcome });
         }
-        let over = tokio::time::sleep(rest.delay);
-        self.resting.spawn(async move {
+        let over = tokio::time::sleep(delay.delay);
+        self.throttled.spawn(async move {
             over.await;
             item.done();
         });
@@ -144,8 +144,8 @@ impl<R: Reconciler> Shared<R> {
                 causes: causes.clone(),
                 failures: item.failures,
                 clock: self.clock.clone(),
-                cleaned: self.cleaned.clone(),
-                shape: self.shape.clone(),
+                completed_cleanups: self.completed_cleanups.clone(),
+                status_fields: self.status_fields.clone(),
                 event_recorder: self.event_recorder.clone(),
             };
             self.reconciler.reconcile(&context).await

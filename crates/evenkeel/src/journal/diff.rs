@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::sent::Sent;
+use super::sent_fields::SentFields;
 
 /// A field that a write changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ const PATHS_MAX: usize = 16;
 /// Returns the fields that the write changed, except metadata that every write changes.
 ///
 /// Both texts come from the same server, so equal parts are usually equal as text and not parsed.
-pub(crate) fn fields(old: &[u8], new: &[u8], sent: Sent<'_>) -> Vec<FieldChange> {
+pub(crate) fn fields(old: &[u8], new: &[u8], sent: SentFields<'_>) -> Vec<FieldChange> {
     let (Some(mut old), Some(mut new)) = (Fields::of(old), Fields::of(new)) else {
         return Vec::new();
     };
@@ -120,7 +120,7 @@ fn compare(
     path: &mut String,
     old: Option<Text<'_>>,
     new: Option<Text<'_>>,
-    sent: Sent<'_>,
+    sent: SentFields<'_>,
     found: &mut Found,
 ) {
     if old == new || found.changes.len() == PATHS_MAX {
@@ -155,7 +155,7 @@ fn compare_fields(
     path: &mut String,
     old: &Fields<'_>,
     new: &Fields<'_>,
-    sent: Sent<'_>,
+    sent: SentFields<'_>,
     found: &mut Found,
 ) {
     let names: BTreeSet<&Name<'_>> = old.0.keys().chain(new.0.keys()).collect();
@@ -198,10 +198,10 @@ pub(crate) fn last_other_manager(object: &[u8]) -> Option<String> {
 mod tests {
     use serde_json::Value;
 
-    use crate::journal::sent::{Form, Sent};
+    use crate::journal::sent_fields::{MergeStrategy, SentFields};
 
     fn fields(old: &[u8], new: &[u8]) -> Vec<String> {
-        let all = Sent::root(&Value::Null, Form::Whole, true);
+        let all = SentFields::root(&Value::Null, MergeStrategy::Replace, true);
         super::fields(old, new, all).into_iter().map(|field| field.path).collect()
     }
 

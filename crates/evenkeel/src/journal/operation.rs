@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::diff::{self, FieldChange};
-use super::sent::{Body, Sent, precondition};
+use super::sent_fields::{Body, SentFields, precondition};
 use crate::cache::{Entry, Version};
 use crate::client::{Error, RequestInfo, Target};
 use crate::error::chain;
@@ -143,7 +143,7 @@ impl WriteRecord {
         let fields = before.map(|entry| {
             let fields = body.fields();
             let exact = precondition(&fields) == Some(entry.meta().version());
-            diff::fields(entry.json(), answer, Sent::root(&fields, body.form, exact))
+            diff::fields(entry.json(), answer, SentFields::root(&fields, body.strategy, exact))
         });
         let fields = fields.unwrap_or_default();
         // Needed only for contested fields, which exclude the status.

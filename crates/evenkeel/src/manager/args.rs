@@ -46,7 +46,7 @@ enum UsageError {
     #[error("{0} needs a value")]
     NoValue(&'static str),
     #[error("{0} takes no value")]
-    UnwantedValue(&'static str),
+    UnexpectedValue(&'static str),
     #[error("{flag}: the value {value:?} is not UTF-8")]
     NotText { flag: &'static str, value: OsString },
 }
@@ -213,7 +213,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>, crds: bool) -> Result<Pa
         };
         match &flag.action {
             Action::Print(_) if given.is_some() => {
-                return Err(UsageError::UnwantedValue(flag.name));
+                return Err(UsageError::UnexpectedValue(flag.name));
             }
             // The first one is printed; the rest is still validated.
             Action::Print(what) => print = print.or(Some(*what)),

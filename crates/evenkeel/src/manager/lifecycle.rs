@@ -224,7 +224,7 @@ impl Tasks {
 pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     inner.lifecycle.begin()?;
     // If this future is dropped, everything it started stops.
-    let left = Left(inner);
+    let guard = RunGuard(inner);
     // Runnables record events until they end, so the event writer stops last.
     let ended = CancellationToken::new();
     let random = Random::new(inner.random.lock().next());
@@ -238,7 +238,7 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     let (outcome, ()) = future::join(work, events).await;
     // Handlers that block their thread cannot be awaited.
     let _ = timeout(CANCELLED, inner.client.cache().stop()).await;
-    drop(left);
+    drop(guard);
     outcome
 }
 
@@ -283,10 +283,10 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
     }
 }
 
-/// Starts the informers of the kept types, and waits until each has synced or failed to list: a
+/// Starts the informers of the cached types, and waits until each has synced or failed to list: a
 /// forbidden type does not block the others.
 async fn cached(inner: &Inner) -> Result<(), RunError> {
-    for informer in inner.keep()? {
+    for informer in inner.start_caches()? {
         if let Err(error) = informer.synced().await {
             tracing::error!(manager = %inner.name, error = chain(&error), "cache failed to sync");
         }
@@ -335,12 +335,12 @@ async fn end(
 }
 
 /// Cleans up when a run ends or is cancelled.
-struct Left<'a>(&'a Inner);
+struct RunGuard<'a>(&'a Inner);
 
-impl Drop for Left<'_> {
+impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         self.0.lifecycle.close();
-        self.0.release();
+        self.0.release_caches();
         // The first poll stops all watches; only a run that is not cancelled waits for them.
         let _ = self.0.client.cache().stop().now_or_never();
     }

@@ -174,7 +174,7 @@ impl Reflector {
         if self.history.epoch() != self.epoch {
             return Err(Error::OtherHistory);
         }
-        if self.suspect && self.settings.check_history {
+        if self.suspect && self.options.check_history {
             match self.check_history(sink).await {
                 Ok(()) => self.suspect = false,
                 Err(error @ Error::OtherHistory) => return Err(error),
@@ -205,7 +205,7 @@ impl Reflector {
         let mut in_order = !matches!(&*self.version, "" | "0");
         let mut any = false;
         let lost = loop {
-            watch.connection.set_read_timeout(watch.timeout + self.settings.margin);
+            watch.connection.set_read_timeout(watch.timeout + self.options.margin);
             match watch.advance(&self.history, self.epoch).await {
                 Ok(true) => {}
                 Ok(false) => break None,
@@ -238,7 +238,7 @@ impl Reflector {
         };
         // A server with another history sends no bookmark before the end.
         let ended_at_timeout = lost.is_none()
-            && begun.elapsed() + self.settings.margin >= watch.timeout
+            && begun.elapsed() + self.options.margin >= watch.timeout
             && (any || !self.sends_bookmarks);
         self.suspect |= !ended_at_timeout;
         match lost {
@@ -255,13 +255,13 @@ impl Reflector {
 
     /// Opens a watch, with initial events if `initial`.
     async fn open(&mut self, initial: bool) -> Result<Watch, Error> {
-        let Range { start, end } = self.settings.watch_timeout;
+        let Range { start, end } = self.options.watch_timeout;
         let seconds = self.random.range(start, end).as_secs();
         let (parameters, read_timeout) = if initial {
             let version = if self.version_unavailable { "" } else { &*self.version };
-            (RequestParameters::Stream { version, seconds }, self.settings.list_read_timeout)
+            (RequestParameters::Stream { version, seconds }, self.options.list_read_timeout)
         } else {
-            let read_timeout = Duration::from_secs(seconds) + self.settings.margin;
+            let read_timeout = Duration::from_secs(seconds) + self.options.margin;
             (RequestParameters::Watch { version: &self.version, seconds }, read_timeout)
         };
         let request = self.scope.request(&parameters)?;

@@ -85,7 +85,7 @@ impl Reflector {
     pub(super) async fn check_history(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
         let request =
             self.scope.request(&RequestParameters::List { version: "", limit: 1, token: None })?;
-        let read_timeout = self.settings.list_read_timeout;
+        let read_timeout = self.options.list_read_timeout;
         let mut connection = Connection::open(&self.transport, request, read_timeout).await?;
         let (mut items, mut matches) = (Items::new(), None);
         while let Some(frame) = connection.frame().await? {

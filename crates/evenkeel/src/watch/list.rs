@@ -27,7 +27,7 @@ impl Reflector {
             seen => seen,
         }
         .to_owned();
-        let limit = match self.settings.page_size {
+        let limit = match self.options.page_size {
             Some(size) => size,
             None if self.pages_anyway || version.is_empty() || version == "0" => PAGE_SIZE,
             // The watch cache serves "not older than" only without a limit.
@@ -99,7 +99,7 @@ impl Reflector {
         let first = matches!(parameters, RequestParameters::List { token: None, .. });
         let request = self.scope.request(parameters)?;
         let opened =
-            Connection::open(&self.transport, request, self.settings.list_read_timeout).await;
+            Connection::open(&self.transport, request, self.options.list_read_timeout).await;
         let page = match opened {
             Ok(connection) => {
                 if first {

@@ -28,14 +28,15 @@ fn scope() -> Scope {
 
 /// Runs without streaming lists until the scripted responses are used up.
 async fn listing(answers: impl IntoIterator<Item = Answer>) -> Run {
-    let settings = Settings { streaming: false, check_history: false, ..Settings::default() };
-    script::run(scope(), settings, answers).await
+    let options =
+        ReflectorOptions { streaming: false, check_history: false, ..ReflectorOptions::default() };
+    script::run(scope(), options, answers).await
 }
 
 /// Runs with streaming lists until the scripted responses are used up.
 async fn streaming(answers: impl IntoIterator<Item = Answer>) -> Run {
-    let settings = Settings { check_history: false, ..Settings::default() };
-    script::run(scope(), settings, answers).await
+    let options = ReflectorOptions { check_history: false, ..ReflectorOptions::default() };
+    script::run(scope(), options, answers).await
 }
 
 /// The request of a paged list.

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::super::{Health, History, Reflector, Settings, Sink};
+use super::super::{Health, History, Reflector, ReflectorOptions, Sink};
 use super::between::{Between, Faults};
 use crate::key::Key;
 use crate::random::Random;
@@ -209,7 +209,7 @@ struct Outcome {
     abandoned: usize,
 }
 
-async fn trial(seed: u64, writes: usize, settings: Settings) -> Outcome {
+async fn trial(seed: u64, writes: usize, options: ReflectorOptions) -> Outcome {
     let server = ApiServer::builder().seed(seed).build().await.unwrap();
     let direct = Client::new(server.service(), "default");
     for name in NAMESPACES {
@@ -242,7 +242,7 @@ async fn trial(seed: u64, writes: usize, settings: Settings) -> Outcome {
     let reflector = Reflector::new(
         Client::new(between, "default"),
         super::scope(),
-        settings,
+        options,
         History::default(),
         Random::new(seed),
     );
@@ -302,12 +302,12 @@ async fn state_is_exact_under_thousands_of_faults() {
     let mut counts = BTreeMap::<_, usize>::new();
     let (mut states, mut changes, mut abandoned) = (0, 0, 0);
     for seed in 0..6 {
-        let settings = Settings {
+        let options = ReflectorOptions {
             streaming: seed % 2 == 0,
             page_size: (seed % 3 == 1).then_some(7),
-            ..Settings::default()
+            ..ReflectorOptions::default()
         };
-        let outcome = trial(seed, 700, settings).await;
+        let outcome = trial(seed, 700, options).await;
         for (name, count) in outcome.counts {
             *counts.entry(name).or_default() += count;
         }

@@ -92,13 +92,12 @@ async fn connection_through_a_frozen_proxy_is_replaced() {
     let (freeze, frozen) = watch::channel(());
     let mut tasks = JoinSet::new();
     tasks.spawn(proxy(listener, real, frozen));
-    let settings = Settings {
+    let options = ReflectorOptions {
         watch_timeout: Duration::from_secs(1)..Duration::from_secs(2),
         margin: Duration::from_millis(200),
-        ..Settings::default()
+        ..ReflectorOptions::default()
     };
-    let reflector =
-        Reflector::new(transport, scope(), settings, History::default(), Random::new(1));
+    let reflector = Reflector::new(transport, scope(), options, History::default(), Random::new(1));
     let (sender, mut names) = mpsc::channel(64);
     tasks.spawn(async move { match reflector.run(&mut Names(sender)).await {} });
     let admin: Api<ConfigMap> =

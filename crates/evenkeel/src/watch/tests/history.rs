@@ -5,8 +5,8 @@ use super::script::{failure, list, open, unreachable};
 use super::*;
 
 async fn checking(answers: impl IntoIterator<Item = Answer>) -> Run {
-    let settings = Settings { streaming: false, ..Settings::default() };
-    script::run(scope(), settings, answers).await
+    let options = ReflectorOptions { streaming: false, ..ReflectorOptions::default() };
+    script::run(scope(), options, answers).await
 }
 
 const CHECK: &str = "limit=1";

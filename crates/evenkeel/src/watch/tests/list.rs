@@ -44,15 +44,15 @@ async fn server_that_pages_the_first_list_is_always_paged() {
 
 #[tokio::test(start_paused = true)]
 async fn configured_page_size_is_always_used() {
-    let settings = Settings {
+    let options = ReflectorOptions {
         streaming: false,
         page_size: Some(4),
         check_history: false,
-        ..Settings::default()
+        ..ReflectorOptions::default()
     };
     let run = script::run(
         scope(),
-        settings,
+        options,
         [
             list("10", "t", &["a@3"]),
             list("10", "", &["b@3"]),
@@ -243,8 +243,9 @@ async fn requests_have_scope_selectors_and_content_type() {
         metadata_only: true,
         ..scope()
     };
-    let settings = Settings { streaming: false, check_history: false, ..Settings::default() };
-    let run = script::run(scope, settings, [list("5", "", &[])]).await;
+    let options =
+        ReflectorOptions { streaming: false, check_history: false, ..ReflectorOptions::default() };
+    let run = script::run(scope, options, [list("5", "", &[])]).await;
     let selection =
         "labelSelector=app%20in%20%28web%2Cdb%29%2C%21old&fieldSelector=metadata.name%3Da";
     assert_eq!(
@@ -276,8 +277,9 @@ async fn large_frame_does_not_block_other_tasks() {
     for (streaming, answer) in
         [(false, list("9", "", &names)), (true, open().send(&stream).end("9", "true").wait(1))]
     {
-        let settings = Settings { streaming, check_history: false, ..Settings::default() };
-        let mut run = std::pin::pin!(script::run(scope(), settings, [answer]));
+        let options =
+            ReflectorOptions { streaming, check_history: false, ..ReflectorOptions::default() };
+        let mut run = std::pin::pin!(script::run(scope(), options, [answer]));
         let mut turns = 0;
         let run = std::future::poll_fn(|cx| {
             turns += 1;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::super::{Error, Health, History, Reflector, Scope, Settings, Sink};
+use super::super::{Error, Health, History, Reflector, ReflectorOptions, Scope, Sink};
 use crate::random::Random;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -197,7 +197,7 @@ impl Run {
 /// Runs a reflector until the scripted responses are used up.
 pub(crate) async fn run(
     scope: Scope,
-    settings: Settings,
+    options: ReflectorOptions,
     answers: impl IntoIterator<Item = Answer>,
 ) -> Run {
     let begun = Instant::now();
@@ -208,7 +208,7 @@ pub(crate) async fn run(
     }));
     let over = state.lock().over.clone();
     let client = Client::new(Server(state.clone()), "default");
-    let reflector = Reflector::new(client, scope, settings, History::default(), Random::new(1));
+    let reflector = Reflector::new(client, scope, options, History::default(), Random::new(1));
     let mut log = Diary::default();
     tokio::select! {
         biased;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde_json::{Map, Value};
 
-use super::part;
+use super::extract;
 use crate::kind::Object;
 
 pub(super) const OBSERVED: &str = "observedGeneration";
@@ -16,20 +16,20 @@ pub(super) const CONDITIONS: &str = "conditions";
 
 /// The status fields of the type that a controller reconciles.
 #[derive(Debug, Default)]
-pub(crate) struct Shape {
-    observed: Fact,
-    conditions: Fact,
+pub(crate) struct StatusFields {
+    observed: FieldSupport,
+    conditions: FieldSupport,
 }
 
 /// Whether the type preserves a field; unknown until it was decoded once.
 #[derive(Debug, Default)]
-struct Fact(AtomicU8);
+struct FieldSupport(AtomicU8);
 
-impl Fact {
+impl FieldSupport {
     const KEPT: u8 = 1;
     const CHANGED: u8 = 2;
 
-    fn learn(&self, kept: bool) {
+    fn record(&self, kept: bool) {
         self.0.store(if kept { Self::KEPT } else { Self::CHANGED }, Ordering::Relaxed);
     }
 
@@ -42,9 +42,9 @@ impl Fact {
     }
 }
 
-impl Shape {
+impl StatusFields {
     /// Returns whether the type is known to have no `observedGeneration`.
-    pub(super) fn lacks_observed(&self) -> bool {
+    pub(super) fn lacks_observed_generation(&self) -> bool {
         self.observed.is_changed()
     }
 
@@ -65,10 +65,10 @@ impl Shape {
         let Ok(Value::Object(mut whole)) = serde_json::to_value(object) else { return status };
         if let Some(kept) = tried::<K>(&mut whole, &status) {
             if observed {
-                self.observed.learn(kept.get(OBSERVED) == status.get(OBSERVED));
+                self.observed.record(kept.get(OBSERVED) == status.get(OBSERVED));
             }
             if conditions {
-                self.conditions.learn(kept.get(CONDITIONS) == status.get(CONDITIONS));
+                self.conditions.record(kept.get(CONDITIONS) == status.get(CONDITIONS));
             }
             return kept;
         }
@@ -80,7 +80,7 @@ impl Shape {
         match tried::<K>(&mut whole, &plain) {
             Some(kept) => {
                 if observed {
-                    self.observed.learn(false);
+                    self.observed.record(false);
                 }
                 kept
             }
@@ -93,7 +93,7 @@ impl Shape {
 fn tried<K: Object>(object: &mut Map<String, Value>, status: &Value) -> Option<Value> {
     object.insert("status".to_owned(), status.clone());
     let typed = K::deserialize(&*object).ok()?;
-    Some(part::status(&typed).unwrap_or_default())
+    Some(extract::status(&typed).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -112,18 +112,18 @@ mod tests {
         });
         let status = json!({ "observedGeneration": 3, "conditions": [condition] });
 
-        let shape = Shape::default();
-        let kept = shape.kept(&Deployment::default(), status.clone(), true, true);
+        let fields = StatusFields::default();
+        let kept = fields.kept(&Deployment::default(), status.clone(), true, true);
         assert_eq!(kept["observedGeneration"], 3);
         assert!(kept["conditions"][0].get("observedGeneration").is_none());
-        assert!(shape.observed.is_kept() && shape.conditions.is_changed());
+        assert!(fields.observed.is_kept() && fields.conditions.is_changed());
         // Without conditions no decoding is needed any more.
         let other = json!({ "observedGeneration": 4, "unknown": 1 });
-        assert_eq!(shape.kept(&Deployment::default(), other.clone(), true, false), other);
+        assert_eq!(fields.kept(&Deployment::default(), other.clone(), true, false), other);
 
-        let shape = Shape::default();
-        let kept = shape.kept(&Node::default(), status, true, true);
+        let fields = StatusFields::default();
+        let kept = fields.kept(&Node::default(), status, true, true);
         assert!(kept.get("observedGeneration").is_none());
-        assert!(shape.lacks_observed());
+        assert!(fields.lacks_observed_generation());
     }
 }

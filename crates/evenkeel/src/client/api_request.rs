@@ -1,6 +1,6 @@
 //! Requests to the API server.
 //!
-//! All verbs use [`Call::send`], so that lost responses are detected in one place.
+//! All verbs use [`ApiRequest::send`], so that lost responses are detected in one place.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::query::Query;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A request to the API server.
-pub(crate) struct Call {
+pub(crate) struct ApiRequest {
     request_info: RequestInfo,
     method: Method,
     path: String,
@@ -31,21 +31,21 @@ pub(crate) struct Call {
     body: Vec<u8>,
 }
 
-impl Call {
+impl ApiRequest {
     /// Creates a request on one object.
-    pub(crate) fn on(verb: &'static str, method: Method, kind: &Kind, key: &Key) -> Self {
+    pub(crate) fn object(verb: &'static str, method: Method, kind: &Kind, key: &Key) -> Self {
         let path = format!("{}/{}", kind.path(key.namespace()), key.name());
         Self::new(verb, method, kind, Target::Object(key.clone()), path)
     }
 
     /// Creates a request that creates an object.
-    pub(crate) fn into(verb: &'static str, kind: &Kind, key: &Key) -> Self {
+    pub(crate) fn create(verb: &'static str, kind: &Kind, key: &Key) -> Self {
         let path = kind.path(key.namespace());
         Self::new(verb, Method::POST, kind, Target::Object(key.clone()), path)
     }
 
     /// Creates a request on a collection.
-    pub(crate) fn over(
+    pub(crate) fn collection(
         verb: &'static str,
         method: Method,
         kind: &Kind,

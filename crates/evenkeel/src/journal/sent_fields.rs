@@ -12,27 +12,27 @@ pub(crate) struct Body<'a> {
     /// The bytes that were sent.
     pub(crate) bytes: &'a [u8],
     /// How the server merges them into the object.
-    pub(crate) form: Form,
+    pub(crate) strategy: MergeStrategy,
 }
 
 /// How the server merges a body into the stored object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum MergeStrategy {
     /// Update: the body replaces the object.
-    Whole,
+    Replace,
     /// Merge patch: fields are set, lists are replaced.
-    Merge,
+    MergePatch,
     /// Apply or strategic merge patch: fields are set, lists are merged by item.
-    MergeLists,
+    StrategicMerge,
     /// JSON patch.
-    Operations,
+    JsonPatch,
 }
 
 /// The part of a body at one path.
 #[derive(Clone, Copy)]
-pub(crate) struct Sent<'a> {
+pub(crate) struct SentFields<'a> {
     part: Part<'a>,
-    form: Form,
+    strategy: MergeStrategy,
 }
 
 #[derive(Clone, Copy)]
@@ -63,8 +63,8 @@ impl Body<'_> {
     /// Returns the fields that the body sets; none if it does not parse.
     pub(crate) fn fields(&self) -> Value {
         let body: Value = serde_json::from_slice(self.bytes).unwrap_or_default();
-        match (self.form, body) {
-            (Form::Operations, Value::Array(operations)) => touched(&operations),
+        match (self.strategy, body) {
+            (MergeStrategy::JsonPatch, Value::Array(operations)) => touched(&operations),
             (_, body) => body,
         }
     }
@@ -93,11 +93,11 @@ fn touched(operations: &[Value]) -> Value {
     root
 }
 
-impl<'a> Sent<'a> {
+impl<'a> SentFields<'a> {
     /// Returns the root of a body. `exact` states that the resourceVersion precondition of the write
     /// was that of the cached object: then there was no write in between.
-    pub(crate) fn root(fields: &'a Value, form: Form, exact: bool) -> Self {
-        Self { part: if exact { Part::All } else { Part::Value(fields) }, form }
+    pub(crate) fn root(fields: &'a Value, strategy: MergeStrategy, exact: bool) -> Self {
+        Self { part: if exact { Part::All } else { Part::Value(fields) }, strategy }
     }
 
     /// Returns the part at a field.
@@ -131,13 +131,13 @@ impl<'a> Sent<'a> {
     pub(crate) fn caused(self, old: &Value, new: &Value) -> bool {
         match self.part {
             Part::All => true,
-            Part::Value(_) if self.form == Form::Operations => true,
-            Part::Value(Value::Array(items)) if self.form == Form::MergeLists => {
+            Part::Value(_) if self.strategy == MergeStrategy::JsonPatch => true,
+            Part::Value(Value::Array(items)) if self.strategy == MergeStrategy::StrategicMerge => {
                 let old = old.as_array().map(Vec::as_slice).unwrap_or_default();
                 items.iter().any(|item| !old.iter().any(|old| contains(old, item)))
             }
             Part::Value(value) => value != old,
-            Part::Missing => self.form == Form::Whole && new.is_null(),
+            Part::Missing => self.strategy == MergeStrategy::Replace && new.is_null(),
         }
     }
 }
@@ -180,10 +180,10 @@ mod tests {
     use super::*;
 
     /// Returns the changed fields that are attributed to a write of `body`.
-    fn attributed(old: &Value, new: &Value, form: Form, body: &Value) -> Vec<String> {
+    fn attributed(old: &Value, new: &Value, strategy: MergeStrategy, body: &Value) -> Vec<String> {
         let bytes = body.to_string().into_bytes();
-        let fields = Body { bytes: &bytes, form }.fields();
-        let sent = Sent::root(&fields, form, false);
+        let fields = Body { bytes: &bytes, strategy }.fields();
+        let sent = SentFields::root(&fields, strategy, false);
         let (old, new) = (old.to_string(), new.to_string());
         let changes = super::super::diff::fields(old.as_bytes(), new.as_bytes(), sent);
         changes.into_iter().map(|field| field.path).collect()
@@ -206,7 +206,7 @@ mod tests {
             "spec": {"replicas": 2, "containers": [{"name": "y", "image": "y:2"}]},
         });
         let expected = ["metadata.labels.a.b/c", "spec.containers[1].image", "spec.replicas"];
-        assert_eq!(attributed(&old, &new, Form::MergeLists, &body), expected);
+        assert_eq!(attributed(&old, &new, MergeStrategy::StrategicMerge, &body), expected);
     }
 
     #[test]
@@ -216,7 +216,8 @@ mod tests {
         let both = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}, theirs]}});
         let ours =
             |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
-        let attributed = |status| attributed(&old, &both(status), Form::MergeLists, &ours(status));
+        let attributed =
+            |status| attributed(&old, &both(status), MergeStrategy::StrategicMerge, &ours(status));
         assert!(attributed("True").is_empty());
         assert_eq!(attributed("False"), ["status.conditions"]);
     }
@@ -228,14 +229,14 @@ mod tests {
         let new = json!({"metadata": {}, "data": {"a": "2", "c": "2"}});
         let merge = json!({"metadata": {"finalizers": []}, "data": {"b": null}});
         let expected = ["metadata.finalizers", "data.b"];
-        assert_eq!(attributed(&old, &new, Form::Merge, &merge), expected);
+        assert_eq!(attributed(&old, &new, MergeStrategy::MergePatch, &merge), expected);
         let operations = json!([
             {"op": "test", "path": "/data/c", "value": "1"},
             {"op": "move", "from": "/data/b", "path": "/data/a"},
             {"op": "remove", "path": "/metadata/finalizers/0"},
         ]);
         let expected = ["metadata.finalizers", "data.a", "data.b"];
-        assert_eq!(attributed(&old, &new, Form::Operations, &operations), expected);
+        assert_eq!(attributed(&old, &new, MergeStrategy::JsonPatch, &operations), expected);
     }
 
     #[test]
@@ -243,6 +244,6 @@ mod tests {
         let old = json!({"spec": {"a": 1, "b": 1}, "status": {"n": 1}});
         let new = json!({"spec": {"a": 2}, "status": {"n": 2}});
         let body = json!({"spec": {"a": 2}, "status": {"n": 1}});
-        assert_eq!(attributed(&old, &new, Form::Whole, &body), ["spec.a", "spec.b"]);
+        assert_eq!(attributed(&old, &new, MergeStrategy::Replace, &body), ["spec.a", "spec.b"]);
     }
 }
