@@ -168,7 +168,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let kind = Kind::of::<K>();
     cache.declare(&kind, TypeOptions::new())?;
     let informer = cache.informer(&kind)?;
-    informer.synced().await?;
+    informer.wait_until_synced().await?;
     let (sync, memory) = usage.stop()?;
     anyhow::ensure!(informer.stats().objects == OBJECTS, "objects are missing");
 

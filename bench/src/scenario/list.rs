@@ -173,7 +173,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let kind = Kind::of::<K>();
     cache.declare(&kind, TypeOptions::new())?;
     let informer = cache.informer(&kind)?;
-    informer.synced().await?;
+    informer.wait_until_synced().await?;
     let synced = resident("self")?;
     anyhow::ensure!(informer.list(&Query::default())?.len() == PODS, "objects are missing");
 

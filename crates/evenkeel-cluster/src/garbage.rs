@@ -187,7 +187,8 @@ impl Collector {
         for kind in &gone {
             watched.remove(kind);
             let renewed = watched.iter().any(|(other, subscription)| {
-                let listed = || matches!(subscription.synced().now_or_never(), Some(Ok(())));
+                let listed =
+                    || matches!(subscription.wait_until_synced().now_or_never(), Some(Ok(())));
                 other.is(kind.group(), kind.kind()) && listed()
             });
             let definition = format!("{}.{}", kind.plural(), kind.group());
@@ -314,7 +315,7 @@ fn is_collected(found: &Type) -> bool {
 /// Waits until everything that is there has been told.
 async fn synced(watched: &BTreeMap<Kind, Subscription>) {
     for (kind, subscription) in watched {
-        if let Err(error) = subscription.synced().await {
+        if let Err(error) = subscription.wait_until_synced().await {
             tracing::warn!(%error, %kind, "is garbage-collected without being listed");
         }
     }

@@ -162,7 +162,7 @@ impl Namespaces {
                     handle.enqueue(key.clone(), "its content is gone");
                 }
             });
-            subscription.synced().await?;
+            subscription.wait_until_synced().await?;
             soon |= informer.list(&query)?.is_empty();
             subscriptions.push(subscription);
         }

@@ -138,7 +138,7 @@ impl Watcher {
         let synced = tokio::select! {
             biased;
             failure = guard.failed() => fail(&format!("{at}: {failure}")),
-            synced = self.informer.synced() => synced,
+            synced = self.informer.wait_until_synced() => synced,
         };
         if let Err(error) = synced {
             fail(&format!("{at}: {error}"));

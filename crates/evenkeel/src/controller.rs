@@ -97,7 +97,7 @@ impl ControllerHandle {
     /// Waits until the caches of the types it watches and reads have synced and its workers run.
     ///
     /// Returns false if the controller has stopped.
-    pub async fn synced(&self) -> bool {
+    pub async fn wait_until_synced(&self) -> bool {
         self.state.running().await
     }
 

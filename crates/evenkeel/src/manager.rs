@@ -353,17 +353,17 @@ impl Manager {
     ///
     /// # Errors
     /// When the manager stops before that.
-    pub async fn synced(&self) -> Result<(), NotSynced> {
+    pub async fn wait_until_synced(&self) -> Result<(), NotSynced> {
         let synced = async {
             if !self.0.lifecycle.started().await {
                 return Err(NotSynced);
             }
             let informers = self.0.cached_types.lock().informers.clone().unwrap_or_default();
             for informer in &informers {
-                wait_retrying(|| informer.synced()).await;
+                wait_retrying(|| informer.wait_until_synced()).await;
             }
             for controller in self.controllers() {
-                if !controller.synced().await {
+                if !controller.wait_until_synced().await {
                     return Err(NotSynced);
                 }
             }

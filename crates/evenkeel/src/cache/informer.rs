@@ -343,7 +343,7 @@ impl Shared {
     }
 
     /// Waits until all scopes are synced.
-    async fn synced(&self) -> Result<(), SyncError> {
+    async fn wait_until_synced(&self) -> Result<(), SyncError> {
         let mut state = self.state.subscribe();
         let start = Instant::now();
         let latest = start + self.sync_timeout;
@@ -602,8 +602,8 @@ impl Informer {
     /// # Errors
     /// When it takes longer than the cache's `sync_timeout`, or the type has been forbidden or not
     /// served for some seconds. The informer continues to retry.
-    pub async fn synced(&self) -> Result<(), SyncError> {
-        self.shared().synced().await
+    pub async fn wait_until_synced(&self) -> Result<(), SyncError> {
+        self.shared().wait_until_synced().await
     }
 
     /// Calls `handler` for each existing object, as `Added` with `initial`, and then for each change,

@@ -41,8 +41,8 @@ impl Subscription {
     ///
     /// # Errors
     /// As [`Informer::synced`].
-    pub async fn synced(&self) -> Result<(), SyncError> {
-        self.informer.synced().await?;
+    pub async fn wait_until_synced(&self) -> Result<(), SyncError> {
+        self.informer.wait_until_synced().await?;
         let mut synced = self.synced.clone();
         match synced.wait_for(|synced| *synced).await {
             Ok(_) => Ok(()),

@@ -123,13 +123,15 @@ impl Client {
 
     async fn recover(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
         match error {
-            ReadError::NotSynced { .. } => match self.shared.cache.informer(kind)?.synced().await {
-                Ok(()) => Ok(()),
-                Err(SyncError::NotSynced { kind, last }) => {
-                    Err(ReadError::NotSynced { kind, last }.into())
+            ReadError::NotSynced { .. } => {
+                match self.shared.cache.informer(kind)?.wait_until_synced().await {
+                    Ok(()) => Ok(()),
+                    Err(SyncError::NotSynced { kind, last }) => {
+                        Err(ReadError::NotSynced { kind, last }.into())
+                    }
+                    Err(SyncError::Stopped { kind }) => Err(ReadError::Stopped { kind }.into()),
                 }
-                Err(SyncError::Stopped { kind }) => Err(ReadError::Stopped { kind }.into()),
-            },
+            }
             // The outcome of a write is unknown: reads the objects from the server.
             ReadError::UnknownOutcome { outcomes, .. } => {
                 let mut namespaces = BTreeMap::<_, Vec<&UnknownOutcome>>::new();

@@ -133,14 +133,14 @@ async fn synced(
         waits.push(Wait {
             what: format!("watch of {}", guard.informer.kind()),
             informer: &guard.informer,
-            done: Box::pin(wait_retrying(|| guard.subscription.synced())),
+            done: Box::pin(wait_retrying(|| guard.subscription.wait_until_synced())),
         });
     }
     for informer in informers {
         waits.push(Wait {
             what: format!("cache of {}", informer.kind()),
             informer,
-            done: Box::pin(wait_retrying(|| informer.synced())),
+            done: Box::pin(wait_retrying(|| informer.wait_until_synced())),
         });
     }
     let left = |waits: &[Wait<'_>]| waits.iter().map(|wait| wait.what.clone()).collect();

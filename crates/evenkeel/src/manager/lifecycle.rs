@@ -287,7 +287,7 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
 /// forbidden type does not block the others.
 async fn cached(inner: &Inner) -> Result<(), RunError> {
     for informer in inner.start_caches()? {
-        if let Err(error) = informer.synced().await {
+        if let Err(error) = informer.wait_until_synced().await {
             tracing::error!(manager = %inner.name, error = chain(&error), "cache failed to sync");
         }
     }

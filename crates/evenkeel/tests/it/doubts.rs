@@ -23,7 +23,7 @@ async fn frozen<K: evenkeel::Object>(world: &World, options: TypeOptions) -> (Ma
     manager.caches::<K>(options).unwrap();
     let running = start(&manager);
     let informer = manager.cache().informer(&Kind::of::<K>()).unwrap();
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     world.requests();
     (manager, running)
 }

@@ -45,7 +45,7 @@ async fn server_replaced_by_an_empty_one_leaves_no_stale_objects() {
         .cache()
         .informer(&evenkeel::Kind::of::<ServiceAccount>())
         .unwrap()
-        .synced()
+        .wait_until_synced()
         .await
         .unwrap();
     until(|| manager.readiness().is_ready()).await;

@@ -372,13 +372,15 @@ async fn a_manager_is_synced_when_its_caches_are_listed_and_its_workers_run() {
     let controller = manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     let minute = Duration::from_secs(60);
-    tokio::time::timeout(minute, manager.synced()).await.expect_err("Secrets are not listed");
+    tokio::time::timeout(minute, manager.wait_until_synced())
+        .await
+        .expect_err("Secrets are not listed");
     hold.store(0, Ordering::Relaxed);
-    tokio::time::timeout(TIMEOUT, manager.synced()).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, manager.wait_until_synced()).await.unwrap().unwrap();
     assert_eq!(controller.phase(), Phase::Running);
     assert!(manager.client().list::<Secret>().await.is_ok());
     stop(&manager, running).await;
-    assert_eq!(manager.synced().await, Err(NotSynced));
+    assert_eq!(manager.wait_until_synced().await, Err(NotSynced));
 }
 
 #[tokio::test(start_paused = true)]
@@ -389,7 +391,7 @@ async fn manager_that_stops_before_it_is_synced_returns_not_synced() {
     let (reconciler, _received) = recording::<ConfigMap>();
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
-    let (synced, ()) = futures_util::future::join(manager.synced(), async {
+    let (synced, ()) = futures_util::future::join(manager.wait_until_synced(), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         manager.stop();
     })

@@ -88,7 +88,7 @@ async fn view_of_a_service_with_a_null_time_decodes() {
     let running = start(&manager);
     let kind = evenkeel::Kind::of::<Service>();
     let informer = manager.cache().informer(&kind).unwrap();
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     let entries = manager.cache().list(&kind, &Query::default()).unwrap();
     let web = entries.iter().find(|entry| entry.meta().key() == &key("web")).unwrap();
     assert_eq!(web.decode::<View>().unwrap().status.conditions[0].type_, "Ready");

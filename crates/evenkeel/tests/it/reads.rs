@@ -18,7 +18,7 @@ async fn caching(world: &World) -> (Manager, crate::harness::Running) {
     let manager = world.manager();
     manager.caches::<ConfigMap>(TypeOptions::new()).unwrap();
     let running = start(&manager);
-    manager.synced().await.unwrap();
+    manager.wait_until_synced().await.unwrap();
     (manager, running)
 }
 

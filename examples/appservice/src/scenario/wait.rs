@@ -94,7 +94,7 @@ impl Waiter {
         let informer = cache.informer(&kind).map_err(|error| wrap(error.into()))?;
         let (changes, mut changed) = watch::channel(());
         let _subscription = informer.subscribe(move |_| changes.send_replace(()));
-        informer.synced().await.map_err(|error| wrap(error.into()))?;
+        informer.wait_until_synced().await.map_err(|error| wrap(error.into()))?;
         loop {
             let entries = read(&informer).into_iter();
             let found: Result<Vec<_>, _> = entries.map(|entry| entry.decode::<K>()).collect();

@@ -21,7 +21,7 @@ async fn every_handler_gets_the_initial_list_before_it_counts_as_synced() {
     let logs = [Log::default(), Log::default()];
     let subscriptions = logs.each_ref().map(|log| informer.subscribe(log.handler()));
     for (log, subscription) in logs.iter().zip(&subscriptions) {
-        subscription.synced().await.unwrap();
+        subscription.wait_until_synced().await.unwrap();
         assert_eq!(
             log.take(),
             ["default/a initial 1", "default/b initial 1", "default/c initial 1"]
@@ -42,7 +42,7 @@ async fn late_handler_gets_the_stored_objects_then_each_change_once() {
     let stage = Stage::new().await;
     stage.create("a", "0").await;
     let informer = stage.informer();
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     let mut seen = Vec::new();
     for round in 1..=50 {
         // Each subscribes at another point between a write and its event.
@@ -55,7 +55,7 @@ async fn late_handler_gets_the_stored_objects_then_each_change_once() {
     }
     stage.caught_up(&informer).await;
     for (subscription, log) in seen {
-        subscription.synced().await.unwrap();
+        subscription.wait_until_synced().await.unwrap();
         settle().await;
         let log = log.take();
         let first = log[0].strip_prefix("default/a initial ").unwrap().to_owned();
@@ -74,7 +74,7 @@ async fn resync_reaches_only_subscribers_that_request_it_without_a_list() {
     let (with, without) = (Log::default(), Log::default());
     let wants = fed.informer.subscribe_resynced(with.handler());
     let _rest = fed.informer.subscribe(without.handler());
-    wants.synced().await.unwrap();
+    wants.wait_until_synced().await.unwrap();
     with.take();
     tokio::time::advance(Duration::from_secs(3600 * 9 / 10 - 1)).await;
     settle().await;
@@ -104,7 +104,7 @@ async fn transform_runs_once_per_state_and_a_failure_skips_one_object() {
     stage.create("a", "1").await;
     stage.create("b", "bad").await;
     let informer = stage.informer();
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     let get = |name: &str| informer.get(&Key::namespaced("default", name)).unwrap();
     assert_eq!(value(&get("a").unwrap()), "1!");
     assert!(get("b").is_none());
@@ -154,9 +154,9 @@ async fn forbidden_type_is_reported_within_seconds_and_others_run() {
     cache.declare(&pods, TypeOptions::new()).unwrap();
     cache.declare(&maps, TypeOptions::new()).unwrap();
     let (pods, maps) = (cache.informer(&pods).unwrap(), cache.informer(&maps).unwrap());
-    maps.synced().await.unwrap();
+    maps.wait_until_synced().await.unwrap();
     let before = tokio::time::Instant::now();
-    let error = pods.synced().await.unwrap_err();
+    let error = pods.wait_until_synced().await.unwrap_err();
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
     assert!(error.to_string().contains("pods are forbidden"), "{error}");
     let read = pods.get(&Key::namespaced("default", "a")).unwrap_err();
@@ -167,9 +167,11 @@ async fn forbidden_type_is_reported_within_seconds_and_others_run() {
     assert_eq!(health[1].failure.as_ref().unwrap().reason, FailureReason::Forbidden);
     // It recovers once the permission is granted.
     on.store(false, Ordering::Relaxed);
-    tokio::time::timeout(Duration::from_secs(120), async { while pods.synced().await.is_err() {} })
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(120), async {
+        while pods.wait_until_synced().await.is_err() {}
+    })
+    .await
+    .unwrap();
     assert!(cache.health().iter().all(Health::is_ready));
 }
 
@@ -210,7 +212,7 @@ async fn optional_type_follows_its_crd() {
         told.lock().push(format!("{} {verb}", event.object().meta().key()));
     });
     // There are no objects, and no failure.
-    subscription.synced().await.unwrap();
+    subscription.wait_until_synced().await.unwrap();
     assert_eq!(informer.list(&Query::default()).unwrap().len(), 0);
     let health = informer.health();
     assert!(health.is_ready() && health.absent, "{health:?}");
@@ -251,7 +253,7 @@ async fn the_last_handle_dropped_ends_the_watch_and_frees_the_memory() {
     stage.create("a", "1").await;
     let informer = stage.informer();
     let kind = informer.kind().clone();
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     let entry = Arc::downgrade(&informer.list(&Query::default()).unwrap()[0]);
     let shared = Arc::downgrade(&informer.0.0);
 
@@ -273,7 +275,7 @@ async fn the_last_handle_dropped_ends_the_watch_and_frees_the_memory() {
 
     // It can be started again.
     let informer = stage.cache.informer(&kind).unwrap();
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     assert_eq!(informer.list(&Query::default()).unwrap().len(), 1);
 }
 
@@ -292,7 +294,7 @@ async fn a_read_is_answered_by_the_informer_that_runs_and_by_none_that_was_stopp
         let informer = stage.cache.informer(&kind).unwrap();
         let error = read(&a).unwrap_err();
         assert!(matches!(error, ReadError::NotSynced { .. }), "{error}");
-        informer.synced().await.unwrap();
+        informer.wait_until_synced().await.unwrap();
         assert_eq!((&*read(&a).unwrap(), &*read(&none).unwrap()), (value, ""));
 
         // A stopped informer has no objects, which must not be returned as absence.
@@ -315,7 +317,7 @@ async fn a_key_that_the_declaration_does_not_cover_is_not_read_as_missing() {
     let stage = Stage::new().await;
     stage.create("a", "1").await;
     let informer = stage.informer();
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     let get = |kind: &Kind, key: Key| stage.cache.get(kind, &key);
     assert!(get(informer.kind(), Key::namespaced("default", "a")).unwrap().is_some());
     assert!(get(informer.kind(), Key::namespaced("default", "b")).unwrap().is_none());
@@ -326,7 +328,7 @@ async fn a_key_that_the_declaration_does_not_cover_is_not_read_as_missing() {
     let kind = Kind::of::<Namespace>();
     stage.cache.declare(&kind, TypeOptions::new()).unwrap();
     let namespaces = stage.cache.informer(&kind).unwrap();
-    namespaces.synced().await.unwrap();
+    namespaces.wait_until_synced().await.unwrap();
     for key in [Key::cluster("default"), Key::namespaced("any", "default")] {
         assert!(get(&kind, key).unwrap().is_some());
     }
@@ -343,7 +345,7 @@ async fn namespaces_are_added_and_removed_with_events_without_restart() {
     let kind = informer.kind().clone();
     let log = Log::default();
     let subscription = informer.subscribe(log.handler());
-    subscription.synced().await.unwrap();
+    subscription.wait_until_synced().await.unwrap();
     assert_eq!(log.take(), ["default/a initial 1"]);
     let key = Key::namespaced("other", "b");
     let error = informer.get(&key).unwrap_err();
@@ -354,7 +356,7 @@ async fn namespaces_are_added_and_removed_with_events_without_restart() {
     stage.cache.set_namespaces(&kind, ["default", "other"]).unwrap();
     assert!(matches!(informer.get(&key), Err(ReadError::NotSynced { .. })));
     assert!(informer.get(&Key::namespaced("default", "a")).unwrap().is_some());
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     settle().await;
     assert_eq!(log.take(), ["other/b initial 1"]);
     assert!(informer.get(&key).unwrap().is_some());
@@ -399,7 +401,7 @@ async fn a_handler_that_lags_behind_a_deletion_still_gets_what_follows() {
     fed.list(1, []);
     let log = Log::default();
     let subscription = fed.informer.subscribe(log.handler());
-    subscription.synced().await.unwrap();
+    subscription.wait_until_synced().await.unwrap();
     fed.feed.changed(&raw("a", "u1", 2, "1"));
     fed.feed.deleted(&raw("a", "u1", 3, "1"));
     settle().await;
@@ -418,7 +420,7 @@ async fn a_handler_that_panics_or_is_slow_disturbs_no_other() {
         tell(event);
         panic!("as the test wants");
     });
-    panics.synced().await.unwrap();
+    panics.wait_until_synced().await.unwrap();
     fed.feed.changed(&raw("a", "u1", 2, "2"));
     settle().await;
     assert_eq!(log.take(), ["default/a initial 1", "default/a 1 → 2"]);
@@ -431,7 +433,7 @@ async fn dropped_subscription_receives_no_more_events() {
     fed.list(1, []);
     let log = Log::default();
     let subscription = fed.informer.subscribe(log.handler());
-    subscription.synced().await.unwrap();
+    subscription.wait_until_synced().await.unwrap();
     fed.feed.changed(&raw("a", "u1", 2, "1"));
     drop(subscription);
     fed.feed.changed(&raw("a", "u1", 3, "2"));
@@ -446,17 +448,17 @@ async fn stop_ends_all_tasks_and_reads_fail_with_stopped() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let informer = stage.informer();
     let subscription = informer.subscribe(drop);
-    subscription.synced().await.unwrap();
+    subscription.wait_until_synced().await.unwrap();
     assert!(tokio::runtime::Handle::current().metrics().num_alive_tasks() > before);
     stage.cache.stop().await;
     settle().await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), before);
     let key = Key::namespaced("default", "a");
     assert!(matches!(informer.get(&key), Err(ReadError::Stopped { .. })));
-    assert!(matches!(informer.synced().await, Err(SyncError::Stopped { .. })));
+    assert!(matches!(informer.wait_until_synced().await, Err(SyncError::Stopped { .. })));
     // An informer requested later does not start.
     drop((informer, subscription));
-    assert!(matches!(stage.informer().synced().await, Err(SyncError::Stopped { .. })));
+    assert!(matches!(stage.informer().wait_until_synced().await, Err(SyncError::Stopped { .. })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -464,11 +466,11 @@ async fn dropping_the_cache_ends_its_tasks() {
     let stage = Stage::new().await;
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let informer = stage.informer();
-    informer.synced().await.unwrap();
+    informer.wait_until_synced().await.unwrap();
     drop(stage.cache);
     settle().await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), before);
-    assert!(matches!(informer.synced().await, Err(SyncError::Stopped { .. })));
+    assert!(matches!(informer.wait_until_synced().await, Err(SyncError::Stopped { .. })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -481,7 +483,7 @@ async fn type_that_never_syncs_fails_after_the_timeout_with_the_reason() {
     let key = Key::namespaced("default", "a");
     assert!(matches!(cache.get(&kind, &key), Err(ReadError::NotSynced { .. })));
     let before = tokio::time::Instant::now();
-    let error = cache.informer(&kind).unwrap().synced().await.unwrap_err();
+    let error = cache.informer(&kind).unwrap().wait_until_synced().await.unwrap_err();
     assert_eq!(before.elapsed(), sync_timeout);
     let SyncError::NotSynced { last, .. } = error else { panic!("{error}") };
     assert!(last.unwrap().message.contains("silent"));

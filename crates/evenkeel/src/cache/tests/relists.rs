@@ -6,7 +6,7 @@ use super::*;
 async fn told(fed: &Fed) -> (Subscription, Log) {
     let log = Log::default();
     let subscription = fed.informer.subscribe(log.handler());
-    subscription.synced().await.unwrap();
+    subscription.wait_until_synced().await.unwrap();
     log.take();
     (subscription, log)
 }
@@ -32,7 +32,7 @@ async fn recreated_in_a_gap_is_an_update_to_another_uid() {
         let uid = |entry: Option<&Arc<Entry>>| entry.map(|entry| entry.meta().uid().to_string());
         seen.lock().push((uid(event.old()), uid(event.new())));
     });
-    subscription.synced().await.unwrap();
+    subscription.wait_until_synced().await.unwrap();
     fed.list(9, [&*raw("a", "u2", 8, "1")]);
     settle().await;
     let some = |uid: &str| Some(uid.to_owned());
@@ -78,7 +78,7 @@ async fn interrupted_first_list_is_completed_by_the_next() {
     fed.feed.abandon();
     assert!(fed.informer.get(&Key::namespaced("default", "a")).is_err(), "not synced");
     fed.list(9, [&*raw("b", "u2", 2, "1"), &*raw("c", "u3", 8, "1")]);
-    subscription.synced().await.unwrap();
+    subscription.wait_until_synced().await.unwrap();
     let lines = log.take();
     assert_eq!(
         lines,
