@@ -87,8 +87,8 @@ struct Inner {
     options: CacheOptions,
     random: Mutex<Random>,
     types: RwLock<Types>,
-    /// The contents of the first informer of each type, for lock-free reads. There is a later informer
-    /// only if the first was stopped; its contents are found through `types`.
+    /// The contents of the first informer of each type, for lock-free reads. There is a later
+    /// informer only if the first was stopped; its contents are found through `types`.
     first: AppendMap<Kind, Arc<Contents>>,
     /// Indexes of types that are not declared yet.
     pending_indexes: Mutex<BTreeMap<Kind, Vec<Index>>>,
@@ -118,7 +118,7 @@ impl Declared {
     /// Adds an index, unless it is invalid.
     fn define(&mut self, kind: &Kind, index: &Index) -> Result<(), DeclareError> {
         if index.decodes && self.options.metadata_only {
-            let problem = "the index needs whole objects and the type is declared `metadata_only`; use \
+            let problem = "the index needs whole objects and the type is `metadata_only`; use \
                            `index_meta`, or declare the type without `metadata_only`";
             return Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() });
         }
@@ -164,7 +164,8 @@ impl Drop for Inner {
 }
 
 impl Cache {
-    /// Creates a cache that reads with `client`. It must be created and used within a tokio runtime.
+    /// Creates a cache that reads with `client`. It must be created and used within a tokio
+    /// runtime.
     #[must_use]
     pub fn new(client: Client, options: CacheOptions) -> Self {
         Self::over(client.into(), options)
@@ -229,8 +230,8 @@ impl Cache {
         self.0.types.read().contains_key(kind)
     }
 
-    /// Changes the namespaces of a type that was declared with namespaces. Objects of added namespaces
-    /// are added, those of removed ones are removed, both with events.
+    /// Changes the namespaces of a type that was declared with namespaces. Objects of added
+    /// namespaces are added, those of removed ones are removed, both with events.
     ///
     /// # Errors
     /// When the type is not declared, or declared for all namespaces.
@@ -243,8 +244,8 @@ impl Cache {
         let mut types = self.0.types.write();
         let declared = declared(&mut types, kind)?;
         if declared.options.namespaces.is_none() {
-            let problem = "it is declared for all namespaces; declare it with `namespaces` to change \
-                           them later";
+            let problem = "it is declared for all namespaces; declare it with `namespaces` to \
+                           change them later";
             return Err(DeclareError::Invalid { kind: kind.clone(), problem: problem.into() });
         }
         let options = declared.options.clone().namespaces(names.iter().cloned());
@@ -355,8 +356,8 @@ impl Cache {
         Ok(Informer(handle))
     }
 
-    /// Returns the object of `key` if the type is watched and synced and no write outcome is unknown.
-    /// Never starts a watch, never waits.
+    /// Returns the object of `key` if the type is watched and synced and no write outcome is
+    /// unknown. Never starts a watch, never waits.
     #[must_use]
     pub fn peek(&self, kind: &Kind, key: &Key) -> Option<Arc<Entry>> {
         self.try_get(kind, key)?.ok().flatten()
@@ -389,8 +390,8 @@ impl Cache {
         self.0.types.read().get(kind)?.running()
     }
 
-    /// Returns the informer to read from. The first read of a declared type that is not watched starts
-    /// the informer, and the cache keeps a handle to it.
+    /// Returns the informer to read from. The first read of a declared type that is not watched
+    /// starts the informer, and the cache keeps a handle to it.
     fn reader(&self, kind: &Kind) -> Result<Informer, ReadError> {
         if let Some(informer) = self.running(kind) {
             return Ok(informer);
@@ -416,8 +417,8 @@ impl Cache {
         self.read(kind, key, Arc::clone)
     }
 
-    /// Calls `see` with the object of `key`. It runs while the store is locked for writers, so it must
-    /// return quickly and not call user code.
+    /// Calls `see` with the object of `key`. It runs while the store is locked for writers, so it
+    /// must return quickly and not call user code.
     fn read<T>(
         &self,
         kind: &Kind,
@@ -481,8 +482,8 @@ impl Cache {
         }
     }
 
-    /// Records an own deletion that is complete: reads no longer return the object with this uid. An
-    /// object that waits for its finalizers is recorded with [`wrote`](Self::wrote) instead.
+    /// Records an own deletion that is complete: reads no longer return the object with this uid.
+    /// An object that waits for its finalizers is recorded with [`wrote`](Self::wrote) instead.
     pub fn deleted(&self, kind: &Kind, key: &Key, uid: &Uid) {
         if let Some(informer) = self.running(kind) {
             informer.0.0.deleted(key, uid);
@@ -497,8 +498,8 @@ impl Cache {
         }
     }
 
-    /// Records the result of the live read after an unknown outcome: the JSON, or `None` if the object
-    /// does not exist.
+    /// Records the result of the live read after an unknown outcome: the JSON, or `None` if the
+    /// object does not exist.
     pub fn record_live_read(&self, kind: &Kind, unknown: &UnknownOutcome, raw: Option<&[u8]>) {
         if let Some(informer) = self.running(kind) {
             informer.0.0.record_live_read(unknown, raw);

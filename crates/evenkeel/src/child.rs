@@ -87,8 +87,8 @@ impl Client {
     /// Sets `owner` as the controller of an existing object that has none.
     ///
     /// # Errors
-    /// [`AdoptError::Owner`] if the object has another controller or the owner reference is invalid;
-    /// a conflict if the object has changed or was replaced.
+    /// [`AdoptError::Owner`] if the object has another controller or the owner reference is
+    /// invalid; a conflict if the object has changed or was replaced.
     pub async fn adopt<O: Object, C: Object>(
         &self,
         owner: &O,

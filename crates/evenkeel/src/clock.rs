@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 /// A wall clock.
 ///
-/// Timers always use tokio. With tokio's paused clock, [`Clock::starting_at`] returns a wall clock that
-/// follows it, so that runs are reproducible.
+/// Timers always use tokio. With tokio's paused clock, [`Clock::starting_at`] returns a wall clock
+/// that follows it, so that runs are reproducible.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<(Timestamp, Instant)>>);
 

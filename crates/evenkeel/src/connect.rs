@@ -1,9 +1,9 @@
 //! Connections to a cluster, with detection of dead connections and reload of credentials.
 //!
-//! The client of `kube` keeps connections without TCP keepalive, and never reads the kubeconfig again.
-//! Here sockets use TCP keepalive, idle connections are closed soon, and the configuration is read
-//! again after a connection error, a TLS error or a 401, so that a cluster with a new certificate
-//! authority is reachable once the kubeconfig is updated.
+//! The client of `kube` keeps connections without TCP keepalive, and never reads the kubeconfig
+//! again. Here sockets use TCP keepalive, idle connections are closed soon, and the configuration
+//! is read again after a connection error, a TLS error or a 401, so that a cluster with a new
+//! certificate authority is reachable once the kubeconfig is updated.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Merge patches between two states of an object.
 //!
-//! A Rust type may lack fields that the server has. Sending the difference instead of the whole object
-//! keeps them.
+//! A Rust type may lack fields that the server has. Sending the difference instead of the whole
+//! object keeps them.
 
 use serde_json::{Map, Value};
 

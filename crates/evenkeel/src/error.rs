@@ -1,7 +1,7 @@
 //! The error type of reconcilers and `main`.
 //!
-//! Every error and every string converts into it with `?`. Its `Debug`, which is printed when `main`
-//! returns an error, is the message and its causes.
+//! Every error and every string converts into it with `?`. Its `Debug`, which is printed when
+//! `main` returns an error, is the message and its causes.
 
 use std::error::Error as StdError;
 use std::fmt;

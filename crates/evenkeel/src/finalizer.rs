@@ -20,8 +20,8 @@ use crate::uid::Uid;
 #[derive(Default)]
 pub(crate) struct CompletedCleanups(Mutex<VecDeque<(Uid, String)>>);
 
-/// The maximum number of entries. An entry is removed with its finalizer, but another client may have
-/// removed the finalizer.
+/// The maximum number of entries. An entry is removed with its finalizer, but another client may
+/// have removed the finalizer.
 const REMEMBERED: usize = 4096;
 
 impl CompletedCleanups {
@@ -43,13 +43,14 @@ impl CompletedCleanups {
 }
 
 impl<K: Object> Context<K> {
-    /// Adds the finalizer `name` and returns the object, or runs `cleanup` and returns `None` if the
-    /// object is being deleted.
+    /// Adds the finalizer `name` and returns the object, or runs `cleanup` and returns `None` if
+    /// the object is being deleted.
     ///
-    /// The finalizer is set before this returns, so that no external resource is created without it.
-    /// When the object is being deleted, `cleanup` runs and the finalizer is removed if it succeeds.
-    /// If it fails, the reconcile fails and is retried, and a warning event on the object states the
-    /// error. `cleanup` must be idempotent: it can run again after the process has restarted.
+    /// The finalizer is set before this returns, so that no external resource is created without
+    /// it. When the object is being deleted, `cleanup` runs and the finalizer is removed if it
+    /// succeeds. If it fails, the reconcile fails and is retried, and a warning event on the object
+    /// states the error. `cleanup` must be idempotent: it can run again after the process has
+    /// restarted.
     ///
     /// ```no_run
     /// # use evenkeel::prelude::*;

@@ -125,8 +125,8 @@ impl MapContext {
 
     /// Returns the keys of the objects of type `K` with `value` in the index `name`.
     ///
-    /// For example the objects that reference a Secret. Empty if the type is not cached or not synced:
-    /// the initial list then enqueues every object.
+    /// For example the objects that reference a Secret. Empty if the type is not cached or not
+    /// synced: the initial list then enqueues every object.
     #[must_use]
     pub fn indexed<K: Object>(&self, name: &str, value: &str) -> Vec<Key> {
         self.keys::<K>(&Query { index: Some((name, value)), ..Query::default() })

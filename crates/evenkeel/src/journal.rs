@@ -1,8 +1,8 @@
 //! The journal: the latest reconciles of a controller, in a ring buffer.
 //!
-//! Each reconcile has one [`Record`] with its causes, reads, writes and outcome. Each is also logged
-//! with a constant message (`reconciled`, `reconcile failed`) and the fields `outcome`, `duration`,
-//! `causes`, `writes` and `error`, in a span that names the controller and the object.
+//! Each reconcile has one [`Record`] with its causes, reads, writes and outcome. Each is also
+//! logged with a constant message (`reconciled`, `reconcile failed`) and the fields `outcome`,
+//! `duration`, `causes`, `writes` and `error`, in a span that names the controller and the object.
 
 mod alarm;
 
@@ -89,7 +89,8 @@ impl Journal {
         self.0.records.lock().iter().cloned().collect()
     }
 
-    /// Subscribes to new records. A follower that lags behind receives the number of missed records.
+    /// Subscribes to new records. A follower that lags behind receives the number of missed
+    /// records.
     #[must_use]
     pub fn follow(&self) -> broadcast::Receiver<Arc<Record>> {
         self.0.followers.subscribe()

@@ -1,7 +1,7 @@
 //! Keys: namespace and name of an object.
 //!
-//! The cache is indexed by key, the workqueue holds keys, and a reconciler receives one. A key is one
-//! shared string, so that a clone only increments a reference count.
+//! The cache is indexed by key, the workqueue holds keys, and a reconciler receives one. A key is
+//! one shared string, so that a clone only increments a reference count.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Kinds: group, version, kind, plural name and scope of a type.
 //!
-//! The runtime uses [`Kind`] internally, so that typed, dynamic and metadata-only users of a type share
-//! one watch and one store.
+//! The runtime uses [`Kind`] internally, so that typed, dynamic and metadata-only users of a type
+//! share one watch and one store.
 
 use std::any::TypeId;
 use std::borrow::Cow;
@@ -72,8 +72,8 @@ impl Scope for ClusterResourceScope {
 #[derive(Clone)]
 pub struct Kind(Source);
 
-/// Every cached read creates a `Kind`, so for a type known at compile time this neither allocates nor
-/// counts references.
+/// Every cached read creates a `Kind`, so for a type known at compile time this neither allocates
+/// nor counts references.
 #[derive(Clone)]
 enum Source {
     Compiled(&'static Names),

@@ -1,7 +1,7 @@
 //! The operator framework for Rust.
 //!
-//! An operator author writes a reconcile function that brings the actual state to the desired state.
-//! This crate provides the rest: watches, caches, workqueues, retries, writes and shutdown.
+//! An operator author writes a reconcile function that brings the actual state to the desired
+//! state. This crate provides the rest: watches, caches, workqueues, retries, writes and shutdown.
 //!
 //! Data flows in one direction: `API server → watch → cache → predicate → handler → workqueue →
 //! worker → reconcile → client → API server`. Sources other than watches add keys to the workqueue.
@@ -9,24 +9,25 @@
 //!
 //! The main types:
 //! - [`Manager`] starts and stops everything;
-//! - [`Reconciler`] is implemented by the author; it receives a [`Context`] and returns an [`Action`];
-//! - [`ControllerBuilder`](controller::ControllerBuilder) configures what a controller watches, with
-//!   [`predicate`]s to filter events;
+//! - [`Reconciler`] is implemented by the author; it receives a [`Context`] and returns an
+//!   [`Action`];
+//! - [`ControllerBuilder`](controller::ControllerBuilder) configures what a controller watches,
+//!   with [`predicate`]s to filter events;
 //! - [`Client`](client::Client) reads from the cache and writes to the API server;
 //! - [`cache`], [`queue`] and [`journal`] give access to the internals.
 //!
 //! # Read latency and memory
 //!
-//! The cache stores each object as the JSON the API server sent and decodes it when it is read. Four
-//! options determine the cost of reads, by a factor of up to a hundred:
+//! The cache stores each object as the JSON the API server sent and decodes it when it is read.
+//! Four options determine the cost of reads, by a factor of up to a hundred:
 //!
 //! - [`list().entries()`](client::List::entries) and [`Client::peek`](client::Client::peek) return
 //!   metadata and JSON without decoding: names, labels and owners are often sufficient.
-//! - [`CacheOptions::budget`](cache::CacheOptions::budget) is the number of bytes of decoded objects
-//!   kept in memory, 64 MB unless set. A controller that lists a large type repeatedly needs a budget
-//!   for all of it: `Manager::builder(name).cache(CacheOptions { budget, .. })`.
-//! - [`TypeOptions::eager`](cache::TypeOptions::eager) decodes a type on arrival and keeps it decoded,
-//!   outside of the budget.
+//! - [`CacheOptions::budget`](cache::CacheOptions::budget) is the number of bytes of decoded
+//!   objects kept in memory, 64 MB unless set. A controller that lists a large type repeatedly
+//!   needs a budget for all of it: `Manager::builder(name).cache(CacheOptions { budget, .. })`.
+//! - [`TypeOptions::eager`](cache::TypeOptions::eager) decodes a type on arrival and keeps it
+//!   decoded, outside of the budget.
 //! - [`TypeOptions::metadata_only`](cache::TypeOptions::metadata_only) and
 //!   [`TypeOptions::view`](cache::TypeOptions::view) store only a part of each object.
 //!

@@ -34,8 +34,8 @@ pub struct LevelError {
 /// `RUST_LOG`, then `info`. Output on a terminal is coloured unless `NO_COLOR` is set.
 ///
 /// # Errors
-/// When `level` is invalid. An invalid `RUST_LOG` is logged and ignored: it may be meant for another
-/// program.
+/// When `level` is invalid. An invalid `RUST_LOG` is logged and ignored: it may be meant for
+/// another program.
 pub fn init(level: Option<&str>) -> Result<(), LevelError> {
     let colours =
         io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

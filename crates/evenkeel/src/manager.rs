@@ -122,8 +122,8 @@ impl Inner {
 
 /// Builds a manager; see [`Manager::builder`].
 ///
-/// [`build`](Self::build) takes a client, [`connect`](Self::connect) reads the configuration from the
-/// environment, and [`connect_with_args`](Self::connect_with_args) from the command line.
+/// [`build`](Self::build) takes a client, [`connect`](Self::connect) reads the configuration from
+/// the environment, and [`connect_with_args`](Self::connect_with_args) from the command line.
 #[must_use]
 pub struct ManagerBuilder {
     name: String,
@@ -173,8 +173,8 @@ impl Manager {
         Self::builder(name).connect_with_args().await
     }
 
-    /// Returns a builder. `name` is the operator's name in logs and `--help`, and the field manager of
-    /// writes outside of controllers.
+    /// Returns a builder. `name` is the operator's name in logs and `--help`, and the field manager
+    /// of writes outside of controllers.
     ///
     /// ```no_run
     /// use evenkeel::cache::CacheOptions;
@@ -348,8 +348,8 @@ impl Manager {
     /// Waits until the manager runs, its caches have synced and the workers of all controllers
     /// registered by then have started.
     ///
-    /// There is no timeout: a type that the API server refuses or does not serve blocks this until it
-    /// is available. [`readiness`](Manager::readiness) names it.
+    /// There is no timeout: a type that the API server refuses or does not serve blocks this until
+    /// it is available. [`readiness`](Manager::readiness) names it.
     ///
     /// # Errors
     /// When the manager stops before that.
@@ -502,8 +502,8 @@ impl ManagerBuilder {
     /// | `--print-crds` | prints the YAML of every [`crd`](Self::crd) and exits |
     /// | `--help`, `--version` | print and exit |
     ///
-    /// Any other argument exits with code 2. A program with its own flags parses them itself and calls
-    /// [`connect`](Self::connect).
+    /// Any other argument exits with code 2. A program with its own flags parses them itself and
+    /// calls [`connect`](Self::connect).
     ///
     /// # Errors
     /// Same as [`connect`](Self::connect).

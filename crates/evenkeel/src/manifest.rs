@@ -28,8 +28,8 @@ pub fn yaml(object: &impl Serialize) -> Result<String, ManifestError> {
 
 /// Returns the YAML of the CRD of `K`.
 ///
-/// An operator that calls [`ManagerBuilder::crd`](crate::manager::ManagerBuilder::crd) prints it for
-/// the flag `--print-crds`.
+/// An operator that calls [`ManagerBuilder::crd`](crate::manager::ManagerBuilder::crd) prints it
+/// for the flag `--print-crds`.
 ///
 /// # Errors
 /// When the CRD cannot be serialized.

@@ -1,8 +1,8 @@
 //! Decodes objects as Go does: a `null` is a missing field.
 //!
-//! Go encodes the zero value of some types as `null`, for example `lastTransitionTime: null`, and API
-//! servers store and return it. Go decodes it as the zero value of any type; serde only for `Option`.
-//! If an object does not decode, it is decoded again with these rules:
+//! Go encodes the zero value of some types as `null`, for example `lastTransitionTime: null`, and
+//! API servers store and return it. Go decodes it as the zero value of any type; serde only for
+//! `Option`. If an object does not decode, it is decoded again with these rules:
 //!
 //! - a `null` field of a struct is skipped, so that the default of the field applies;
 //! - a field without a default, a list item and a map value get the zero value of their type;

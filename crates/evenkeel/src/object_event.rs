@@ -6,8 +6,8 @@ use crate::cache::Entry;
 
 /// A change of one object in the cache.
 ///
-/// `old` and `new` are the states before and after. Several changes are merged into one event if the
-/// receiver is behind.
+/// `old` and `new` are the states before and after. Several changes are merged into one event if
+/// the receiver is behind.
 #[derive(Clone, Debug)]
 pub enum ObjectEvent {
     /// The object was added to the cache.

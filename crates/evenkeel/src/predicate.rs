@@ -1,7 +1,7 @@
 //! Predicates: filters on events.
 //!
-//! Predicates on changes apply to updates only, and an update that sets the deletionTimestamp always
-//! passes them, so that no deletion is lost.
+//! Predicates on changes apply to updates only, and an update that sets the deletionTimestamp
+//! always passes them, so that no deletion is lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ impl Predicate {
 
     /// Creates a predicate on the decoded object: the new state, or the last one of a deletion.
     ///
-    /// An object that does not decode passes, so that the read of the reconciler fails with the error.
+    /// An object that does not decode passes, so that the read of the reconciler fails with the
+    /// error.
     pub fn of<K: Object>(test: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         Self::new(move |event| match event.object().decode::<K>() {
             Ok(object) => test(&object),

@@ -1,20 +1,20 @@
 //! The workqueue.
 //!
-//! A [`Queue`] holds keys, not events, and guarantees, as client-go's workqueue and the priority queue
-//! of controller-runtime:
+//! A [`Queue`] holds keys, not events, and guarantees, as client-go's workqueue and the priority
+//! queue of controller-runtime:
 //!
-//! - **One worker per key.** A key is processed by one worker at a time. Adds before that are merged
-//!   into one item; adds during processing are merged into one more item after it.
+//! - **One worker per key.** A key is processed by one worker at a time. Adds before that are
+//!   merged into one item; adds during processing are merged into one more item after it.
 //! - **Delays.** A key can be added with a delay. The earliest time wins, and an add without delay
 //!   makes the key due immediately.
 //! - **Backoff.** The delay of a rate-limited add grows with each consecutive failure, until
 //!   [`Queue::forget`]. A [`TokenBucket`] can limit the retries of all keys together.
-//! - **Priorities.** Higher priorities first, first in first out within a priority. The priority of a
-//!   queued key is raised, to the tail of the higher priority, and never lowered. [`Ageing`] prevents
-//!   starvation of low priorities.
+//! - **Priorities.** Higher priorities first, first in first out within a priority. The priority of
+//!   a queued key is raised, to the tail of the higher priority, and never lowered. [`Ageing`]
+//!   prevents starvation of low priorities.
 //! - **Causes.** Each key has the causes of its adds; merging never loses a kind of cause.
-//! - **Bounds.** There is one entry per distinct key that is due, delayed or processed, and a limited
-//!   number of entries that only store failures.
+//! - **Bounds.** There is one entry per distinct key that is due, delayed or processed, and a
+//!   limited number of entries that only store failures.
 //!
 //! There is no background task: one of the waiting workers holds a timer while a key is delayed.
 //!
@@ -90,9 +90,9 @@ pub struct QueueOptions {
     pub bucket: Option<TokenBucket>,
     /// How low priorities are kept from starving.
     pub ageing: Ageing,
-    /// The maximum number of keys that are neither queued nor processed and have failures; the oldest
-    /// is evicted. Controllers forget on success, so these are only keys that a worker did not
-    /// requeue after a failure.
+    /// The maximum number of keys that are neither queued nor processed and have failures; the
+    /// oldest is evicted. Controllers forget on success, so these are only keys that a worker did
+    /// not requeue after a failure.
     pub remembered_max: usize,
 }
 
@@ -110,8 +110,8 @@ impl Default for QueueOptions {
 /// Priority ageing: keeps low priorities from starving while keys of higher priority are added.
 ///
 /// Once the first key of a lower priority has been due for `after`, one of every `share` items is
-/// taken from there. Under any load that key waits for `after` and at most `share` more items for each
-/// priority that has waited longer, and higher priorities keep all other items.
+/// taken from there. Under any load that key waits for `after` and at most `share` more items for
+/// each priority that has waited longer, and higher priorities keep all other items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ageing {
     /// How long a key waits before ageing applies. [`Duration::MAX`] makes priorities strict.
@@ -134,15 +134,15 @@ pub struct AddOptions {
     pub after: Option<Duration>,
     /// The priority; 0 unless set.
     pub priority: Option<i32>,
-    /// Whether this is a retry: counts a failure of the key and applies [`QueueOptions::backoff`] and
-    /// [`QueueOptions::bucket`].
+    /// Whether this is a retry: counts a failure of the key and applies [`QueueOptions::backoff`]
+    /// and [`QueueOptions::bucket`].
     pub rate_limited: bool,
 }
 
 /// A workqueue. Clones share one queue.
 ///
-/// See the [module](self) for its guarantees. `T` is the key, `C` the merged causes. Both are compared,
-/// merged and dropped while the queue is locked, so they must be plain data.
+/// See the [module](self) for its guarantees. `T` is the key, `C` the merged causes. Both are
+/// compared, merged and dropped while the queue is locked, so they must be plain data.
 pub struct Queue<T, C = Causes>(Arc<Shared<T, C>>);
 
 struct Shared<T, C> {
@@ -189,7 +189,8 @@ impl<T, C> Queue<T, C> {
     ///
     /// Later adds are ignored and delayed keys are dropped. Keys that are due, or due again after
     /// their current processing, are still processed; then workers get `None`. The future resolves
-    /// when all items are done, or on [`shutdown`](Self::shutdown). Without workers it never resolves.
+    /// when all items are done, or on [`shutdown`](Self::shutdown). Without workers it never
+    /// resolves.
     pub fn shutdown_with_drain(&self) -> Drain<'_, T, C> {
         Drain::new(self)
     }
@@ -246,8 +247,8 @@ impl<T, C> Queue<T, C> {
         result
     }
 
-    /// Returns the time of the queue's clock. Reading it is a significant part of the cost of a step,
-    /// so only steps that need it do.
+    /// Returns the time of the queue's clock. Reading it is a significant part of the cost of a
+    /// step, so only steps that need it do.
     fn now(&self) -> u64 {
         limit::nanos(self.0.start.elapsed())
     }
@@ -266,8 +267,8 @@ impl<T: Clone + Eq + Hash, C: Merge> Queue<T, C> {
 
     /// Adds a key.
     ///
-    /// A key that is already queued is merged: it is due at the earlier time, has the higher priority,
-    /// and both causes. A key that is being processed is processed once more after that.
+    /// A key that is already queued is merged: it is due at the earlier time, has the higher
+    /// priority, and both causes. A key that is being processed is processed once more after that.
     pub fn add_with(&self, key: T, options: AddOptions, cause: impl Into<C>) {
         let AddOptions { after, priority, rate_limited } = options;
         let add = Add {

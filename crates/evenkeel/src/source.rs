@@ -87,7 +87,8 @@ impl std::fmt::Debug for Source {
 pub struct KeySender(mpsc::Sender<Key>);
 
 impl KeySender {
-    /// Enqueues `key`. Waits while the channel is full; returns false if the controller has stopped.
+    /// Enqueues `key`. Waits while the channel is full; returns false if the controller has
+    /// stopped.
     pub async fn send(&self, key: Key) -> bool {
         self.0.send(key).await.is_ok()
     }

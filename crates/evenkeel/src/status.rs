@@ -1,7 +1,7 @@
 //! Status updates.
 //!
-//! Several controllers may write one status concurrently, so an update is a merge patch of the changed
-//! fields. A patch that replaces a list has the resourceVersion as precondition.
+//! Several controllers may write one status concurrently, so an update is a merge patch of the
+//! changed fields. A patch that replaces a list has the resourceVersion as precondition.
 
 mod extract;
 
@@ -40,9 +40,9 @@ impl<K: Object> Context<K> {
     /// Returns a status update of `object`:
     /// `cx.status(&app).condition(Condition::new("Available", true, "Up", "")).write().await?`.
     ///
-    /// It sets the observedGeneration of the conditions and, if the type has it, of the status to the
-    /// generation of `object`, and the lastTransitionTime of changed conditions. Nothing is sent if
-    /// nothing changes. Fields and conditions that the update does not set are kept.
+    /// It sets the observedGeneration of the conditions and, if the type has it, of the status to
+    /// the generation of `object`, and the lastTransitionTime of changed conditions. Nothing is
+    /// sent if nothing changes. Fields and conditions that the update does not set are kept.
     pub fn status<'a>(&'a self, object: &'a K) -> StatusUpdate<'a, K> {
         StatusUpdate { context: self, object, conditions: Vec::new(), changes: Vec::new() }
     }
@@ -72,8 +72,8 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
         self
     }
 
-    /// Sends the update and returns the resulting object; `None` if nothing changed or the object was
-    /// deleted.
+    /// Sends the update and returns the resulting object; `None` if nothing changed or the object
+    /// was deleted.
     ///
     /// # Errors
     /// When the API server rejects the request or does not respond; a conflict if another writer

@@ -5,8 +5,8 @@ use std::fmt;
 /// The uid of an object. Names are reused, uids are not: owner references and delete preconditions
 /// use them.
 ///
-/// Stored as 16 bytes if it is a UUID in canonical form, as those of the API server are, so that the
-/// cache needs no allocation for it.
+/// Stored as 16 bytes if it is a UUID in canonical form, as those of the API server are, so that
+/// the cache needs no allocation for it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Form);
 

@@ -2,7 +2,8 @@
 //!
 //! A [`Reflector`] works in rounds. A round reads the full state, as a streaming list if the server
 //! supports it and as a paged list otherwise ([`list`]), then watches ([`follow`]) as long as the
-//! server lets it resume from the last resourceVersion. Objects are passed to a [`Sink`] as JSON text.
+//! server lets it resume from the last resourceVersion. Objects are passed to a [`Sink`] as JSON
+//! text.
 //!
 //! The invariant: after a `commit`, the sink receives every change after the committed
 //! resourceVersion, in order and exactly once. If that is not possible, because a resourceVersion
@@ -52,9 +53,9 @@ const REUSED_CAPACITY_MAX: usize = 64 << 10;
 /// Objects are JSON text as the server sent it, including managedFields; objects of a list may lack
 /// `apiVersion` and `kind`. The text may be malformed.
 pub(crate) trait Sink: Send {
-    /// Starts a full state, which ends with `commit` or `abandon`; `changed`, `deleted` and `bookmark`
-    /// are called only outside of it. With `reset` it belongs to another server history, whose
-    /// resourceVersions are not comparable with earlier ones.
+    /// Starts a full state, which ends with `commit` or `abandon`; `changed`, `deleted` and
+    /// `bookmark` are called only outside of it. With `reset` it belongs to another server history,
+    /// whose resourceVersions are not comparable with earlier ones.
     fn begin(&mut self, reset: bool);
     /// Adds an object to the full state. It may be repeated with a newer resourceVersion.
     fn listed(&mut self, raw: &[u8]);
@@ -70,7 +71,8 @@ pub(crate) trait Sink: Send {
     fn deleted(&mut self, raw: &[u8]);
     /// All changes up to `version` have been delivered.
     fn bookmark(&mut self, version: &str);
-    /// Returns whether the first object of the current state, or its absence, matches the known state.
+    /// Returns whether the first object of the current state, or its absence, matches the known
+    /// state.
     fn matches_first(&mut self, first: Option<&[u8]>) -> bool;
     /// Reports the health: when a watch is open again, and at each failure.
     fn health(&mut self, health: &Health);
@@ -91,12 +93,12 @@ pub(crate) enum Health {
 pub(crate) struct ReflectorOptions {
     /// Whether a streaming list is tried before a paged list.
     pub(crate) streaming: bool,
-    /// Objects per page of every list. If not set, pages have 500 objects, except where paging would
-    /// prevent the server from serving the list from its watch cache.
+    /// Objects per page of every list. If not set, pages have 500 objects, except where paging
+    /// would prevent the server from serving the list from its watch cache.
     pub(crate) page_size: Option<u32>,
     /// The range of the random timeoutSeconds of each watch. A clean end after it, and the bookmark
-    /// that servers send just before, show that the connection is alive; the next watch uses the same
-    /// connection.
+    /// that servers send just before, show that the connection is alive; the next watch uses the
+    /// same connection.
     pub(crate) watch_timeout: Range<Duration>,
     /// Whether the type is optional: its absence is reported without a warning.
     pub(crate) optional: bool,
@@ -134,7 +136,8 @@ pub(crate) struct Reflector {
     epoch: u64,
     /// Whether the next list belongs to another history than the last one.
     reset: bool,
-    /// Whether the last watch did not end at its timeout, so that the server may have been replaced.
+    /// Whether the last watch did not end at its timeout, so that the server may have been
+    /// replaced.
     suspect: bool,
     /// The resourceVersion of the sink; empty before the first full state.
     version: String,
@@ -198,7 +201,8 @@ impl Reflector {
             match self.stream(sink).await {
                 Ok(watch) => stream = Some(watch),
                 Err(error) => {
-                    tracing::debug!(kind = ?self.scope.kind, %error, "streaming list failed, falling back to list");
+                    let kind = &self.scope.kind;
+                    tracing::debug!(?kind, %error, "streaming list failed, falling back to list");
                 }
             }
         }
@@ -213,7 +217,8 @@ impl Reflector {
         let early = error.is_expired() && begun.elapsed() < EXPIRY_MIN;
         let twice = std::mem::replace(&mut self.expired_early, early) && early;
         if matches!(error, Error::OtherHistory) {
-            tracing::debug!(kind = ?self.scope.kind, "relisting after a change of the server history");
+            let kind = &self.scope.kind;
+            tracing::debug!(?kind, "relisting after a change of the server history");
         } else if error.is_expired() && !twice {
             // Expected: the next round relists.
             tracing::debug!(kind = ?self.scope.kind, %error, "watch expired");

@@ -1,8 +1,8 @@
 //! The bounded event buffer of a handler.
 //!
-//! Events are buffered in order. Beyond the limit, an event of a key that is already buffered is merged
-//! into it, so that the handler skips intermediate states and the buffer grows by at most one event
-//! per key.
+//! Events are buffered in order. Beyond the limit, an event of a key that is already buffered is
+//! merged into it, so that the handler skips intermediate states and the buffer grows by at most
+//! one event per key.
 
 use std::collections::VecDeque;
 

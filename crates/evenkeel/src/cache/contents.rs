@@ -22,8 +22,9 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Calls `see` with the object of `key` if the store alone can serve the read, which is the common
-    /// case; returns `None` if the informer must. `see` runs while the store is locked for writers.
+    /// Calls `see` with the object of `key` if the store alone can serve the read, which is the
+    /// common case; returns `None` if the informer must. `see` runs while the store is locked for
+    /// writers.
     pub(super) fn get<T>(
         &self,
         key: &Key,
@@ -33,8 +34,8 @@ impl Contents {
             return None;
         }
         let found = self.store.see(key, see);
-        // The informer may have been stopped concurrently. It clears the store only after it has set
-        // this to false, so a found object is valid and a missing one may not be.
+        // The informer may have been stopped concurrently. It clears the store only after it has
+        // set this to false, so a found object is valid and a missing one may not be.
         if !self.ready.load(Ordering::Acquire) {
             return None;
         }

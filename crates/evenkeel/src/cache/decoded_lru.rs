@@ -1,8 +1,8 @@
 //! An LRU of decoded objects with a budget of bytes.
 //!
-//! It is a CLOCK: a read sets a flag on the entry and writes nothing shared. Eviction walks the ring:
-//! entries read since the last pass stay for another round, others are evicted. The decoded form is
-//! stored in its [`Entry`], so a newer state of the object frees the older one.
+//! It is a CLOCK: a read sets a flag on the entry and writes nothing shared. Eviction walks the
+//! ring: entries read since the last pass stay for another round, others are evicted. The decoded
+//! form is stored in its [`Entry`], so a newer state of the object frees the older one.
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 
 use super::entry::{DecodeError, Entry, Typed};
 
-/// The size of a decoded object per byte of JSON. Measured: 6.5 for pods, 3 to 5 for custom resources;
-/// the largest, because the budget is an upper bound.
+/// The size of a decoded object per byte of JSON. Measured: 6.5 for pods, 3 to 5 for custom
+/// resources; the largest, because the budget is an upper bound.
 const DECODED_FACTOR: usize = 7;
 
 /// The minimum number of dead entries before the ring is swept.

@@ -96,8 +96,8 @@ impl Entry {
         self.form == Form::Whole
     }
 
-    /// Returns the JSON of the object without managedFields; only type and metadata for a metadata-only
-    /// type, and empty for a view.
+    /// Returns the JSON of the object without managedFields; only type and metadata for a
+    /// metadata-only type, and empty for a view.
     #[must_use]
     pub fn json(&self) -> &[u8] {
         if matches!(self.form, Form::View(_)) { &[] } else { &self.body }
@@ -138,7 +138,8 @@ impl Entry {
     /// Use [`Cache::typed`](super::Cache::typed) for objects that are read repeatedly.
     ///
     /// # Errors
-    /// When the object does not decode as `K`, or the type is declared `metadata_only` or as a view.
+    /// When the object does not decode as `K`, or the type is declared `metadata_only` or as a
+    /// view.
     pub fn decode<K: DeserializeOwned + Send + Sync + 'static>(
         &self,
     ) -> Result<Arc<K>, DecodeError> {

@@ -145,8 +145,8 @@ pub enum ReadError {
         /// The name of the index.
         name: String,
     },
-    /// The outcome of an own write to these objects is unknown, so they must be read from the server;
-    /// see [`Cache::record_live_read`](super::Cache::record_live_read).
+    /// The outcome of an own write to these objects is unknown, so they must be read from the
+    /// server; see [`Cache::record_live_read`](super::Cache::record_live_read).
     #[error("{kind}: the outcome of a write to {} is unknown", keys(.outcomes))]
     UnknownOutcome {
         /// The type.

@@ -1,8 +1,9 @@
 //! The sink of a reflector: one feed per watched scope.
 //!
-//! The first list is stored directly, since it is not read before it is complete. A relist is compared
-//! with the store: unchanged objects are marked, changed ones are staged. On commit, unmarked objects
-//! are deleted, then the staged changes are applied, as client-go's DeltaFIFO `Replace`.
+//! The first list is stored directly, since it is not read before it is complete. A relist is
+//! compared with the store: unchanged objects are marked, changed ones are staged. On commit,
+//! unmarked objects are deleted, then the staged changes are applied, as client-go's DeltaFIFO
+//! `Replace`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +54,8 @@ impl Feed {
         let mut batch = Batch::default();
         change(self, &mut hub, &mut batch);
         let Batch { events, deleted, version } = batch;
-        // Handlers read the objects of their events, so the version advances before the events are sent.
+        // Handlers read the objects of their events, so the version advances before the events are
+        // sent.
         self.shared.contents.overlay.advance(self.namespace.as_deref(), version, deleted);
         hub.send(events);
     }
@@ -195,8 +197,8 @@ impl Sink for Feed {
         self.apply(|feed, hub, batch| {
             let shared = &feed.shared;
             let namespace = feed.namespace.as_deref();
-            // The list is older than the stored state: the server was restored, and its state replaces
-            // the stored one.
+            // The list is older than the stored state: the server was restored, and its state
+            // replaces the stored one.
             let restored = feed.reset || newer(shared.contents.overlay.at(namespace), version);
             if restored {
                 shared.contents.overlay.reset(namespace, Some(version));

@@ -1,8 +1,8 @@
 //! The informer of one type: reflectors, store and subscribers.
 //!
-//! All changes of the store and the subscribers hold the lock of the dispatcher, so that a late handler
-//! receives the stored objects and then each later change exactly once. Under the lock events are only
-//! added to buffers; each handler runs in its own task.
+//! All changes of the store and the subscribers hold the lock of the dispatcher, so that a late
+//! handler receives the stored objects and then each later change exactly once. Under the lock
+//! events are only added to buffers; each handler runs in its own task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,8 +37,8 @@ use crate::tasks::Tasks;
 use crate::uid::Uid;
 use crate::watch::{History, Reflector, ReflectorOptions, Scope};
 
-/// How long a type may be forbidden or not served before a wait for it fails: permissions and CRDs may
-/// be created at the same time.
+/// How long a type may be forbidden or not served before a wait for it fails: permissions and CRDs
+/// may be created at the same time.
 const REJECTION_GRACE: Duration = Duration::from_secs(5);
 
 /// A handle to the informer of a type, which runs while a handle or a [`Subscription`] exists.
@@ -606,11 +606,11 @@ impl Informer {
         self.shared().wait_until_synced().await
     }
 
-    /// Calls `handler` for each existing object, as `Added` with `initial`, and then for each change,
-    /// until the subscription is dropped.
+    /// Calls `handler` for each existing object, as `Added` with `initial`, and then for each
+    /// change, until the subscription is dropped.
     ///
-    /// The handler runs in its own task. If it lags behind by thousands of events, events of one object
-    /// are merged. A panic of the handler is logged and counted.
+    /// The handler runs in its own task. If it lags behind by thousands of events, events of one
+    /// object are merged. A panic of the handler is logged and counted.
     pub fn subscribe(&self, handler: impl FnMut(ObjectEvent) + Send + 'static) -> Subscription {
         self.shared().subscribe(self.0.clone(), false, handler)
     }
@@ -639,8 +639,8 @@ impl Informer {
         self.shared().list(query)
     }
 
-    /// Returns the resourceVersion of the store for the scope of `key`; `None` before the first list
-    /// and in namespaces that are not watched.
+    /// Returns the resourceVersion of the store for the scope of `key`; `None` before the first
+    /// list and in namespaces that are not watched.
     #[must_use]
     pub fn version(&self, key: &Key) -> Option<Version> {
         self.shared().contents.overlay.version(key).filter(|version| !version.is_none())

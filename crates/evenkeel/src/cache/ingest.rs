@@ -1,7 +1,8 @@
-//! Converts the JSON of an object to an entry: removes managedFields, transforms, parses the metadata.
+//! Converts the JSON of an object to an entry: removes managedFields, transforms, parses the
+//! metadata.
 //!
-//! All objects are converted here, from lists, watches and responses of writes, so that an entry does
-//! not depend on its source.
+//! All objects are converted here, from lists, watches and responses of writes, so that an entry
+//! does not depend on its source.
 
 #[cfg(test)]
 mod tests;
@@ -119,7 +120,7 @@ impl Ingest {
             Ok(typed) => typed,
             // An eager object keeps its JSON, and a read fails with the error.
             Err(error) if form == Form::Whole => {
-                tracing::warn!(kind = %self.kind, key = %meta.key, %error, "failed to decode object");
+                tracing::warn!(kind = %self.kind, key = %meta.key, %error, "decoding failed");
                 None
             }
             Err(error) => {

@@ -1,7 +1,7 @@
 //! The parsed metadata of cached objects.
 //!
-//! It is parsed once, on arrival, and stored beside the JSON. Annotations are rarely read; only their
-//! position in the JSON is stored.
+//! It is parsed once, on arrival, and stored beside the JSON. Annotations are rarely read; only
+//! their position in the JSON is stored.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -73,8 +73,8 @@ impl fmt::Display for Version {
 
 /// All labels in one string: `name NUL value NUL …`, sorted by name.
 ///
-/// Objects have few labels, so a linear search is fast, and ten labels need one allocation instead of
-/// twenty-one.
+/// Objects have few labels, so a linear search is fast, and ten labels need one allocation instead
+/// of twenty-one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Labels(Box<str>);
 

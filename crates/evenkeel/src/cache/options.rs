@@ -40,8 +40,8 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// Returns the defaults for a server in the same process: there is no connection that could die, so
-    /// watches last five to ten minutes.
+    /// Returns the defaults for a server in the same process: there is no connection that could
+    /// die, so watches last five to ten minutes.
     #[must_use]
     pub fn in_process() -> Self {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
@@ -171,8 +171,8 @@ impl TypeOptions {
         self
     }
 
-    /// Transforms each object once before it is stored. If it fails, the object is not cached and an
-    /// error is logged. It must not change name, namespace, uid or resourceVersion.
+    /// Transforms each object once before it is stored. If it fails, the object is not cached and
+    /// an error is logged. It must not change name, namespace, uid or resourceVersion.
     #[must_use]
     pub fn transform<F, E>(mut self, change: F) -> Self
     where

@@ -1,13 +1,13 @@
 //! The overlay: own writes that the watch has not delivered yet.
 //!
-//! The response of a write is the new state of the object. Until the watch has caught up, reads return
-//! it from here instead of the store, so that a process reads its own writes without waiting. The
-//! store and the handlers are not affected: events come only from the watch.
+//! The response of a write is the new state of the object. Until the watch has caught up, reads
+//! return it from here instead of the store, so that a process reads its own writes without
+//! waiting. The store and the handlers are not affected: events come only from the watch.
 //!
-//! Invariants: a written state is kept only while the resourceVersion of the store is lower, so that a
-//! state that the store has already replaced or deleted is never returned again. The store is updated
-//! before its resourceVersion is set here, and reads check the overlay first, so that every read sees
-//! the change in one of the two.
+//! Invariants: a written state is kept only while the resourceVersion of the store is lower, so
+//! that a state that the store has already replaced or deleted is never returned again. The store
+//! is updated before its resourceVersion is set here, and reads check the overlay first, so that
+//! every read sees the change in one of the two.
 //!
 //! ResourceVersions that are not numbers cannot be compared; after a write with such a version the
 //! next read of the key is a live read.
@@ -30,12 +30,12 @@ use super::store::{Store, UnknownIndex};
 use crate::key::Key;
 use crate::uid::Uid;
 
-/// How long a deleted uid is hidden if the watch never delivers it, because it was created and deleted
-/// between two lists.
+/// How long a deleted uid is hidden if the watch never delivers it, because it was created and
+/// deleted between two lists.
 const HIDDEN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The number of remembered uids whose deletion the watch delivered. The response of a delete arrives
-/// at about the same time as its event, so few are needed.
+/// The number of remembered uids whose deletion the watch delivered. The response of a delete
+/// arrives at about the same time as its event, so few are needed.
 const DELETED_UIDS_MAX: usize = 256;
 
 /// An object with an own write of unknown outcome.
@@ -105,7 +105,8 @@ impl Overlay {
         result
     }
 
-    /// Records that the store is at `version` in `namespace` and has seen the deletion of these uids.
+    /// Records that the store is at `version` in `namespace` and has seen the deletion of these
+    /// uids.
     pub(super) fn advance(
         &self,
         namespace: Option<&str>,
@@ -134,8 +135,8 @@ impl Overlay {
         });
     }
 
-    /// Discards the own writes in `namespace`: the server history was replaced, or the namespace is no
-    /// longer watched.
+    /// Discards the own writes in `namespace`: the server history was replaced, or the namespace is
+    /// no longer watched.
     pub(super) fn reset(&self, namespace: Option<&str>, version: Option<Version>) {
         self.change(|state| {
             let part = namespace.map(Into::into);
@@ -178,8 +179,8 @@ impl Overlay {
         });
     }
 
-    /// Returns the entry of the own write if it equals `entry` from the watch, to reuse its decoded form
-    /// and to keep one copy.
+    /// Returns the entry of the own write if it equals `entry` from the watch, to reuse its decoded
+    /// form and to keep one copy.
     pub(super) fn reuse(&self, entry: Arc<Entry>) -> Arc<Entry> {
         if self.is_idle() || !entry.is_whole() {
             return entry;

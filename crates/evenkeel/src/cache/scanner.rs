@@ -1,8 +1,8 @@
 //! Finds `metadata` and `managedFields` in the JSON text of an object.
 //!
-//! Objects are stored as text, so most of an object is never parsed. The scanner tracks the top-level
-//! structure and strings until it has found both fields. The rest of the text is not validated; a
-//! malformed object fails when it is decoded.
+//! Objects are stored as text, so most of an object is never parsed. The scanner tracks the
+//! top-level structure and strings until it has found both fields. The rest of the text is not
+//! validated; a malformed object fails when it is decoded.
 
 use std::ops::Range;
 

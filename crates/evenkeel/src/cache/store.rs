@@ -1,7 +1,8 @@
 //! The objects of one informer: by key in shards, and ordered in the index.
 //!
-//! There is one writer at a time, by the lock of the informer. It changes a shard and the index in one
-//! critical section, so that reads by key and lists are consistent. Reads by key lock one shard.
+//! There is one writer at a time, by the lock of the informer. It changes a shard and the index in
+//! one critical section, so that reads by key and lists are consistent. Reads by key lock one
+//! shard.
 
 mod bucket;
 mod index;
@@ -73,7 +74,8 @@ impl Store {
 
     /// Inserts an object; returns the previous one of the same key.
     pub(super) fn put(&self, new: &Arc<Entry>) -> Option<Arc<Entry>> {
-        // User functions run before the store is locked; the caller holds the lock of the dispatcher.
+        // User functions run before the store is locked; the caller holds the lock of the
+        // dispatcher.
         let values = self.index.read().definitions().values(new);
         let key = &new.meta().key;
         let (hash, shard) = self.hash(key.as_str());
@@ -124,7 +126,8 @@ impl Store {
         let many = self.objects.swap(0, Ordering::Relaxed) > FREE_IN_THREAD;
         let free = move || drop((shards, emptied));
         if many {
-            // If the thread cannot be spawned, the closure is dropped here, which frees the objects.
+            // If the thread cannot be spawned, the closure is dropped here, which frees the
+            // objects.
             let _ = std::thread::Builder::new().name("free".to_owned()).spawn(free);
         }
     }

@@ -17,8 +17,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Client {
-    /// Creates or updates the CRD of `K` and waits until it is established. Call it before the type is
-    /// watched.
+    /// Creates or updates the CRD of `K` and waits until it is established. Call it before the type
+    /// is watched.
     ///
     /// # Errors
     /// When the API server rejects the CRD, or it is not established within a minute.

@@ -54,8 +54,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Returns all objects of a namespace, or of the cluster, that match the label selector; an empty
-    /// one matches all.
+    /// Returns all objects of a namespace, or of the cluster, that match the label selector; an
+    /// empty one matches all.
     ///
     /// # Errors
     /// When the API server rejects the request or does not respond.

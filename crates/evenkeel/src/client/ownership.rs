@@ -1,8 +1,8 @@
 //! The controller check of owned applies.
 //!
-//! An owned apply creates an object or changes one that the owner already controls; any other object
-//! of that name is not changed. The result of the check is sent as a precondition of the apply, so
-//! that an object that another client creates in between is not adopted.
+//! An owned apply creates an object or changes one that the owner already controls; any other
+//! object of that name is not changed. The result of the check is sent as a precondition of the
+//! apply, so that an object that another client creates in between is not adopted.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -33,8 +33,8 @@ pub(super) enum Precondition {
 
 /// A resourceVersion that no object has: resourceVersions are positive signed 64-bit revisions.
 ///
-/// An apply that creates an object ignores the resourceVersion in the body, one that changes an object
-/// must match it. So an apply with this resourceVersion can only create.
+/// An apply that creates an object ignores the resourceVersion in the body, one that changes an
+/// object must match it. So an apply with this resourceVersion can only create.
 const NO_VERSION: &str = "9223372036854775807";
 
 impl Precondition {

@@ -54,8 +54,8 @@ impl Client {
         self.entry(&Kind::of::<K>(), key).await
     }
 
-    /// Lists objects from the cache, ordered by key: `client.list::<Pod>().await?`. The methods of the
-    /// returned request restrict the list.
+    /// Lists objects from the cache, ordered by key: `client.list::<Pod>().await?`. The methods of
+    /// the returned request restrict the list.
     pub fn list<K: Object>(&self) -> List<'_, K> {
         List {
             client: self,
@@ -98,8 +98,8 @@ impl Client {
         Ok(found)
     }
 
-    /// Resolves an unknown outcome with a live read if the type is watched; if that fails, the next read
-    /// tries again.
+    /// Resolves an unknown outcome with a live read if the type is watched; if that fails, the next
+    /// read tries again.
     pub(super) async fn reread(&self, kind: &Kind, key: &Key) {
         if let Some(Err(error @ ReadError::UnknownOutcome { .. })) =
             self.shared.cache.try_get(kind, key)
@@ -109,8 +109,8 @@ impl Client {
         }
     }
 
-    /// Waits for the cache sync, or resolves unknown outcomes with live reads, so that the read can be
-    /// repeated.
+    /// Waits for the cache sync, or resolves unknown outcomes with live reads, so that the read can
+    /// be repeated.
     ///
     /// The future is boxed: it is large and rarely needed.
     pub(super) fn recover_read<'a>(
@@ -232,8 +232,8 @@ impl<'a, K: Object> List<'a, K> {
 
     /// Returns a list whose objects are decoded during iteration.
     ///
-    /// A plain list decodes all objects, which for 50,000 pods takes a gigabyte. A lazy list needs no
-    /// more memory than the cache itself:
+    /// A plain list decodes all objects, which for 50,000 pods takes a gigabyte. A lazy list needs
+    /// no more memory than the cache itself:
     ///
     /// ```
     /// # use evenkeel::prelude::*;

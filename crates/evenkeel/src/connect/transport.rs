@@ -1,8 +1,8 @@
 //! The transport of the runtime's own requests.
 //!
-//! `kube::Client` sends each request through a `tower::Buffer` task: two task switches per request, each
-//! of which waits for a processor on a busy machine. If the runtime created the connection, it calls
-//! the service directly.
+//! `kube::Client` sends each request through a `tower::Buffer` task: two task switches per request,
+//! each of which waits for a processor on a busy machine. If the runtime created the connection, it
+//! calls the service directly.
 
 use http::{Request, Response};
 use http_body_util::BodyExt as _;

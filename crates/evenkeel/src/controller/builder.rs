@@ -148,8 +148,8 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         self
     }
 
-    /// Sets how the reconciled type is cached: namespaces, selectors, decoded on arrival or on first
-    /// read.
+    /// Sets how the reconciled type is cached: namespaces, selectors, decoded on arrival or on
+    /// first read.
     pub fn cached(mut self, options: TypeOptions) -> Self {
         self.primary = self.primary.cached(options);
         self
@@ -166,9 +166,9 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
 
     /// Sets whether the controller runs on the leader only; true unless set.
     ///
-    /// **There is no leader election yet**: every replica runs the controller, whatever is set here,
-    /// and two replicas reconcile the same objects at the same time. Run one replica, with the
-    /// `Recreate` strategy.
+    /// **There is no leader election yet**: every replica runs the controller, whatever is set
+    /// here, and two replicas reconcile the same objects at the same time. Run one replica, with
+    /// the `Recreate` strategy.
     pub fn needs_leader_election(mut self, needs_leader_election: bool) -> Self {
         self.needs_leader_election = needs_leader_election;
         self
@@ -184,15 +184,15 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
     /// none if [`Duration::MAX`].
     ///
     /// A reconcile occupies a worker. One that runs longer than a minute raises an
-    /// [alarm](crate::journal::Alarm::LongRunning). Cancellation takes effect at an `.await`: blocking calls
-    /// belong in `tokio::task::spawn_blocking`.
+    /// [alarm](crate::journal::Alarm::LongRunning). Cancellation takes effect at an `.await`:
+    /// blocking calls belong in `tokio::task::spawn_blocking`.
     pub fn reconcile_timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
         self
     }
 
-    /// Sets the timeout of the initial cache sync, after which an error is logged; two minutes unless
-    /// set.
+    /// Sets the timeout of the initial cache sync, after which an error is logged; two minutes
+    /// unless set.
     pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
         self.cache_sync_timeout = limit;
         self
@@ -204,8 +204,8 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         self
     }
 
-    /// Adds the controller to the manager. It starts with the manager, or immediately if the manager
-    /// is running.
+    /// Adds the controller to the manager. It starts with the manager, or immediately if the
+    /// manager is running.
     ///
     /// # Errors
     /// When the name is taken, a type is declared with conflicting cache options, or the manager is

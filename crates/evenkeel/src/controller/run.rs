@@ -110,7 +110,8 @@ async fn feed<R: Reconciler>(source: Source, cache: Cache, shared: Arc<Shared<R>
             Ok(None) => return,
             Err(panic) => {
                 let panic = message(&*panic);
-                tracing::error!(controller = %shared.name, source = %name, panic, "source panicked");
+                let controller = &shared.name;
+                tracing::error!(%controller, source = %name, panic, "source panicked");
                 return;
             }
         }

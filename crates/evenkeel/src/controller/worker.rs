@@ -157,9 +157,9 @@ impl<R: Reconciler> Shared<R> {
                 None => Ended::TimedOut(self.timeout),
             }
         };
-        // All user code runs inside this block, destructors and `Display` of errors included. A panic
-        // may leave the reconciler's own state inconsistent; the runtime shares no state with it that
-        // could be.
+        // All user code runs inside this block, destructors and `Display` of errors included. A
+        // panic may leave the reconciler's own state inconsistent; the runtime shares no state with
+        // it that could be.
         let ended = AssertUnwindSafe(run).catch_unwind().await;
         ended.unwrap_or_else(|panic| Ended::Panicked(message(&*panic)))
     }

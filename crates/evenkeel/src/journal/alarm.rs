@@ -1,8 +1,8 @@
 //! Alarms: reconcile loops, throttled keys, long-running reconciles, contested fields.
 //!
-//! A *reconcile loop* is a key each of whose reconciles writes an object and so triggers the next. A
-//! *contested field* is one that a controller sets repeatedly because another writer sets it back.
-//! Each alarm is raised once, and again only after a quiet period.
+//! A *reconcile loop* is a key each of whose reconciles writes an object and so triggers the next.
+//! A *contested field* is one that a controller sets repeatedly because another writer sets it
+//! back. Each alarm is raised once, and again only after a quiet period.
 
 use std::collections::HashMap;
 use std::fmt;

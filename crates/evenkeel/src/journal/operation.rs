@@ -115,8 +115,8 @@ pub enum WriteResult {
         /// Its new resourceVersion.
         version: Option<Version>,
         /// The fields that the write changed, compared with the cached object; empty if it was not
-        /// cached. Concurrent changes of other clients are not included, nor are fields that an apply
-        /// removed.
+        /// cached. Concurrent changes of other clients are not included, nor are fields that an
+        /// apply removed.
         fields: Vec<FieldChange>,
         /// The last other field manager of the object.
         other_manager: Option<String>,

@@ -94,8 +94,8 @@ fn touched(operations: &[Value]) -> Value {
 }
 
 impl<'a> SentFields<'a> {
-    /// Returns the root of a body. `exact` states that the resourceVersion precondition of the write
-    /// was that of the cached object: then there was no write in between.
+    /// Returns the root of a body. `exact` states that the resourceVersion precondition of the
+    /// write was that of the cached object: then there was no write in between.
     pub(crate) fn root(fields: &'a Value, strategy: MergeStrategy, exact: bool) -> Self {
         Self { part: if exact { Part::All } else { Part::Value(fields) }, strategy }
     }

@@ -1,4 +1,5 @@
-//! Loads the cluster configuration: explicit kubeconfig, `KUBECONFIG`, in-cluster, `~/.kube/config`.
+//! Loads the cluster configuration: explicit kubeconfig, `KUBECONFIG`, in-cluster,
+//! `~/.kube/config`.
 
 use std::path::PathBuf;
 

@@ -303,7 +303,8 @@ async fn end(
     match &outcome {
         Ok(()) => tracing::info!(manager = %inner.name, "stopping manager"),
         Err(error) => {
-            tracing::error!(manager = %inner.name, error = chain(error), "stopping manager after an error");
+            let (manager, error) = (&inner.name, chain(error));
+            tracing::error!(%manager, error, "stopping manager after an error");
         }
     }
     let deadline = inner.grace_period.map(|grace| Instant::now() + grace);
@@ -326,7 +327,8 @@ async fn end(
                 });
             };
             if let Err(error) = ended {
-                tracing::error!(manager = %inner.name, error = chain(&error), "error while stopping");
+                let (manager, text) = (&inner.name, chain(&error));
+                tracing::error!(%manager, error = text, "error while stopping");
                 outcome = outcome.and(Err(error));
             }
         }

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 /// Time beyond the grace period for the rest of the shutdown.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// Calls `first` on the first SIGINT or SIGTERM. Exits the process on the second signal, or after the
-/// grace period. Returns once the handlers are installed.
+/// Calls `first` on the first SIGINT or SIGTERM. Exits the process on the second signal, or after
+/// the grace period. Returns once the handlers are installed.
 pub(super) async fn watch(grace_period: Option<Duration>, first: impl FnOnce() + Send + 'static) {
     let (ready, is_ready) = oneshot::channel();
     let listen = move || {
@@ -21,8 +21,8 @@ pub(super) async fn watch(grace_period: Option<Duration>, first: impl FnOnce() +
             Err(error) => tracing::warn!(%error, "failed to install signal handlers"),
         }
     };
-    // The thread runs as long as the process: with handlers installed, a signal no longer terminates
-    // the process by default.
+    // The thread runs as long as the process: with handlers installed, a signal no longer
+    // terminates the process by default.
     if let Err(error) = std::thread::Builder::new().name("signals".to_owned()).spawn(listen) {
         tracing::warn!(%error, "failed to install signal handlers");
     }

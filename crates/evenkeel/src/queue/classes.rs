@@ -1,7 +1,7 @@
 //! Due keys by priority: the highest class first, first in first out within a class.
 //!
-//! [`Ageing`] prevents starvation: one of every few items is taken from the class whose first key has
-//! waited too long.
+//! [`Ageing`] prevents starvation: one of every few items is taken from the class whose first key
+//! has waited too long.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! The state machine of the queue. The caller passes the time.
 //!
 //! A key is *pending* (due or delayed), *running* (processed by a worker), both, or neither; in the
-//! last case it is kept only for its failures. Invariants: a key has one slot; a key in [`Classes`] is
-//! due and not running, so that no two workers process one key; a key that becomes due while it runs
-//! is counted in `again` and added to its class when the run ends.
+//! last case it is kept only for its failures. Invariants: a key has one slot; a key in [`Classes`]
+//! is due and not running, so that no two workers process one key; a key that becomes due while it
+//! runs is counted in `again` and added to its class when the run ends.
 //!
-//! Each step ends with [`Core::wake_after_step`], which returns the workers to wake. Wakers are called
-//! outside the lock.
+//! Each step ends with [`Core::wake_after_step`], which returns the workers to wake. Wakers are
+//! called outside the lock.
 
 use std::cmp::Ordering;
 use std::task::Waker;

@@ -1,7 +1,7 @@
 //! Delayed keys: a heap ordered by time, with the heap index stored in each slot.
 //!
-//! With the index a key can be moved or removed directly, so that the heap has at most one entry per
-//! key and no stale entries.
+//! With the index a key can be moved or removed directly, so that the heap has at most one entry
+//! per key and no stale entries.
 
 use super::slots::{Renumbering, Slots};
 

@@ -25,8 +25,8 @@ enum Curve {
 }
 
 impl Backoff {
-    /// Returns an exponential backoff: `base` after the first failure, doubled after each further one,
-    /// at most `max`.
+    /// Returns an exponential backoff: `base` after the first failure, doubled after each further
+    /// one, at most `max`.
     #[must_use]
     pub const fn exponential(base: Duration, max: Duration) -> Self {
         Self(Curve::Exponential { base, max })

@@ -1,8 +1,8 @@
 //! The storage of keys: one slot per distinct key, found by hash.
 //!
-//! The class lists, the delay heap and the running table refer to a key by the index of its slot, so
-//! that a key is stored once and moving it needs no allocation. The links in a slot belong to the
-//! structure that contains it; see [`Slot`].
+//! The class lists, the delay heap and the running table refer to a key by the index of its slot,
+//! so that a key is stored once and moving it needs no allocation. The links in a slot belong to
+//! the structure that contains it; see [`Slot`].
 
 use std::ops::{Index, IndexMut};
 
@@ -16,8 +16,9 @@ const RETAINED_SLOTS: usize = 16 * 1024;
 
 /// One key and its state.
 ///
-/// For a running key, `prev` is the index in the running table; for a delayed key, `next` is the index
-/// in the delay heap; a key may be both. Otherwise both are links of the list that contains the key.
+/// For a running key, `prev` is the index in the running table; for a delayed key, `next` is the
+/// index in the delay heap; a key may be both. Otherwise both are links of the list that contains
+/// the key.
 #[derive(Debug)]
 pub(super) struct Slot<T, C> {
     /// `None` in a free slot, whose `next` is the next free slot.

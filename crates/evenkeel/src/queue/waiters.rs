@@ -1,16 +1,16 @@
 //! Idle workers.
 //!
-//! At most one worker holds a timer for the first delayed key: the *timekeeper*. The others wait until
-//! woken, so a queue has at most one timer. When the timekeeper leaves, with a key or because its
-//! future was dropped, [`Waiters::next_to_wake`] returns its successor.
+//! At most one worker holds a timer for the first delayed key: the *timekeeper*. The others wait
+//! until woken, so a queue has at most one timer. When the timekeeper leaves, with a key or because
+//! its future was dropped, [`Waiters::next_to_wake`] returns its successor.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
 #[derive(Debug)]
 pub(super) struct Waiters {
-    /// Idle workers, the longest idle first. A woken worker is removed and waits again if it finds no
-    /// key.
+    /// Idle workers, the longest idle first. A woken worker is removed and waits again if it finds
+    /// no key.
     idle: VecDeque<(u64, Waker)>,
     timekeeper: Option<Timekeeper>,
     next_id: u64,

@@ -1,7 +1,7 @@
 //! The status of an object as JSON, without encoding the rest of the object.
 //!
-//! The types of `k8s_openapi` have no common trait for the status. All of them implement `Serialize`,
-//! so a serializer extracts that one field.
+//! The types of `k8s_openapi` have no common trait for the status. All of them implement
+//! `Serialize`, so a serializer extracts that one field.
 
 use serde::Serialize;
 use serde::ser::{Error as _, Impossible, SerializeMap, SerializeStruct, Serializer};

@@ -1,8 +1,8 @@
 //! Which status fields a type has.
 //!
-//! Not every status has an `observedGeneration`, and conditions of built-in types lack some fields of
-//! `metav1.Condition`. Decoding an object with these fields shows which the type drops. The result is
-//! remembered per type.
+//! Not every status has an `observedGeneration`, and conditions of built-in types lack some fields
+//! of `metav1.Condition`. Decoding an object with these fields shows which the type drops. The
+//! result is remembered per type.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -115,8 +115,8 @@ impl Error {
         self.is("Expired", 410) || self.is("Gone", 410)
     }
 
-    /// Returns whether the requested resourceVersion is higher than that of the server, which may be
-    /// behind or restored.
+    /// Returns whether the requested resourceVersion is higher than that of the server, which may
+    /// be behind or restored.
     pub(super) fn is_too_large(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         self.api().is_some_and(|status| {
@@ -138,8 +138,8 @@ impl Error {
         matches!(self, Self::Unreachable { refused: true, .. })
     }
 
-    /// Returns whether the resourceVersion may still be valid, because the request did not reach the
-    /// server: the watch can be retried without a relist.
+    /// Returns whether the resourceVersion may still be valid, because the request did not reach
+    /// the server: the watch can be retried without a relist.
     pub(super) fn can_resume(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::ReadTimeout(_) | Self::Lost(_) => true,

@@ -1,10 +1,10 @@
 //! Detects a server that was restored, emptied or replaced.
 //!
-//! Such a server has lower resourceVersions. It accepts a watch from a resourceVersion in its future
-//! without an error or event, so that a resumed watch would serve objects that no longer exist. After
-//! a watch that did not end at its timeout, a reflector lists the first object of its type: the
-//! resourceVersion must not be lower, and the object must match the known one unless it is newer. If
-//! one type finds another history, all types relist.
+//! Such a server has lower resourceVersions. It accepts a watch from a resourceVersion in its
+//! future without an error or event, so that a resumed watch would serve objects that no longer
+//! exist. After a watch that did not end at its timeout, a reflector lists the first object of its
+//! type: the resourceVersion must not be lower, and the object must match the known one unless it
+//! is newer. If one type finds another history, all types relist.
 
 use std::sync::Arc;
 

@@ -65,7 +65,8 @@ impl Lines {
         Ok(complete)
     }
 
-    /// Advances to an unterminated last line at the end of the stream; returns false if there is none.
+    /// Advances to an unterminated last line at the end of the stream; returns false if there is
+    /// none.
     pub(super) fn finish(&mut self) -> bool {
         if matches!(self.line, Line::Carry) {
             reuse(&mut self.carry);

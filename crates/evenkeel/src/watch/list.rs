@@ -1,7 +1,7 @@
 //! Lists, with or without pages.
 //!
-//! The requested resourceVersion and page size determine whether the server serves the list from its
-//! watch cache or from etcd. The rules are those of client-go's reflector and pager.
+//! The requested resourceVersion and page size determine whether the server serves the list from
+//! its watch cache or from etcd. The rules are those of client-go's reflector and pager.
 
 use super::connection::Connection;
 use super::items::{Items, ListMeta};

@@ -87,8 +87,8 @@ impl Scope {
             .uri(self.kind.path(self.namespace.as_deref()) + uri.as_str())
             .header(header::ACCEPT, accept);
         if watch {
-            // Servers since 1.37 compress each event as a gzip member, which decoders that stop after
-            // the first member cannot read.
+            // Servers since 1.37 compress each event as a gzip member, which decoders that stop
+            // after the first member cannot read.
             request = request.header(header::ACCEPT_ENCODING, "identity");
         }
         request

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::harness::{World, each, key, next, start, stop, until};
 
-/// Runs a controller on the ConfigMap `hot` for a minute; returns the number of runs and the alarms.
+/// Runs a controller on the ConfigMap `hot` for a minute; returns the number of runs and the
+/// alarms.
 async fn minute_of(reconciler: impl Reconciler<Object = ConfigMap>) -> (u64, Vec<Alarm>) {
     let world = World::new().await;
     world.create_map("hot").await;

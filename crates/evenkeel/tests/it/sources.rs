@@ -193,8 +193,8 @@ async fn watch_added_while_running_lasts_until_its_guard_is_dropped() {
     stop(&manager, running).await;
 }
 
-/// kube-runtime has one backoff for all watches of a controller, so a failing watch delays the events
-/// of all others.
+/// kube-runtime has one backoff for all watches of a controller, so a failing watch delays the
+/// events of all others.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_fails_does_not_delay_the_others() {
     let world = World::new().await;

@@ -1,7 +1,7 @@
 //! Indexes for lists, so that the cost of a list depends on its result.
 //!
-//! A tree of all keys serves order and namespaces. Labels and owners are indexed from the first query
-//! that benefits from it, per label name; user indexes from their definition.
+//! A tree of all keys serves order and namespaces. Labels and owners are indexed from the first
+//! query that benefits from it, per label name; user indexes from their definition.
 
 use std::collections::BTreeMap;
 use std::fmt;

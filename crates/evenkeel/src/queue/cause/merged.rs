@@ -1,7 +1,7 @@
 //! The causes of one queued key, merged and packed.
 //!
-//! Causes about one object are merged into one [`Detail`], as are those without an object. Up to four
-//! details are stored; further causes are only counted, with their kind.
+//! Causes about one object are merged into one [`Detail`], as are those without an object. Up to
+//! four details are stored; further causes are only counted, with their kind.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Random thread schedules with Shuttle.
 //!
 //! Shuttle runs its threads one at a time and can switch at each [`point`]: before a step takes the
-//! lock, and after it has released the lock but before it wakes workers. A lost wake-up is a deadlock,
-//! which Shuttle reports with its schedule. There are no delays here, since tokio's timers do not run
-//! under Shuttle; see `wake`.
+//! lock, and after it has released the lock but before it wakes workers. A lost wake-up is a
+//! deadlock, which Shuttle reports with its schedule. There are no delays here, since tokio's
+//! timers do not run under Shuttle; see `wake`.
 
 use std::cell::Cell;
 use std::pin::pin;

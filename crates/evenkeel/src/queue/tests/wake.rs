@@ -1,7 +1,7 @@
 //! No worker sleeps while a key is due, in any order of polls, wake-ups and drops.
 //!
-//! Workers are futures polled by the test, with wakers that record the call. All steps of the queue run
-//! under its lock, so threads only add an order of steps.
+//! Workers are futures polled by the test, with wakers that record the call. All steps of the queue
+//! run under its lock, so threads only add an order of steps.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
