@@ -47,17 +47,17 @@ impl Feed {
 
     /// Runs `change` on the store, then sends its events.
     fn apply(&self, change: impl FnOnce(&Self, &mut Dispatcher, &mut Batch)) {
-        let mut hub = self.shared.dispatcher.lock();
-        if !hub.has(self.namespace.as_ref(), self.scope) {
+        let mut dispatcher = self.shared.dispatcher.lock();
+        if !dispatcher.has(self.namespace.as_ref(), self.scope) {
             return;
         }
         let mut batch = Batch::default();
-        change(self, &mut hub, &mut batch);
+        change(self, &mut dispatcher, &mut batch);
         let Batch { events, deleted, version } = batch;
         // Handlers read the objects of their events, so the version advances before the events are
         // sent.
         self.shared.contents.overlay.advance(self.namespace.as_deref(), version, deleted);
-        hub.send(events);
+        dispatcher.send(events);
     }
 
     fn put(&self, entry: Arc<Entry>, batch: &mut Batch, initial: bool, anyway: bool) {
@@ -194,7 +194,7 @@ impl Sink for Feed {
     fn commit(&mut self, version: &str) {
         let version = Version::parse(version).unwrap_or_default();
         let staged = std::mem::take(&mut self.staged);
-        self.apply(|feed, hub, batch| {
+        self.apply(|feed, dispatcher, batch| {
             let shared = &feed.shared;
             let namespace = feed.namespace.as_deref();
             // The list is older than the stored state: the server was restored, and its state
@@ -208,7 +208,7 @@ impl Sink for Feed {
                     feed.remove(&entry.meta().key, None, batch);
                 }
             }
-            let initial = !hub.is_synced(feed.namespace.as_ref());
+            let initial = !dispatcher.is_synced(feed.namespace.as_ref());
             for entry in staged.into_values() {
                 feed.put(entry, batch, initial, restored);
             }
@@ -223,9 +223,9 @@ impl Sink for Feed {
 
     fn changed(&mut self, raw: &[u8]) {
         match self.entry(raw) {
-            Ok(entry) => self.apply(|feed, hub, batch| {
+            Ok(entry) => self.apply(|feed, dispatcher, batch| {
                 batch.version = entry.meta().version;
-                let initial = !hub.is_synced(feed.namespace.as_ref());
+                let initial = !dispatcher.is_synced(feed.namespace.as_ref());
                 feed.put(feed.shared.contents.overlay.reuse(entry), batch, initial, false);
             }),
             Err(Some(meta)) => self.apply(|_, _, batch| batch.version = meta.version),

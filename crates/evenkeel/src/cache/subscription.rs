@@ -40,7 +40,7 @@ impl Subscription {
     /// Waits until the handler has been called for all initial objects.
     ///
     /// # Errors
-    /// As [`Informer::synced`].
+    /// Same as [`Informer::wait_until_synced`].
     pub async fn wait_until_synced(&self) -> Result<(), SyncError> {
         self.informer.wait_until_synced().await?;
         let mut synced = self.synced.clone();
