@@ -211,7 +211,7 @@ async fn list_that_expires_at_the_latest_version_fails() {
 async fn invalid_list_keeps_the_previous_state() {
     let table = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"rows":[]}"#;
     for (bad, reason) in [
-        (body(table), "unexpected answer from the API server: not a list but of kind \"Table\""),
+        (body(table), "unexpected response from the API server: not a list but kind \"Table\""),
         (body("<html>"), "unexpected response from the API server: invalid JSON of a list"),
         (body(""), "the stream ended before all objects were sent"),
         (
