@@ -162,7 +162,7 @@ async fn a_lazy_list_decodes_one_object_at_a_time() {
     drop(objects);
     let names: Vec<_> = list.into_iter().map(|object| object.unwrap().name_any()).collect();
     assert_eq!(names, ["a", "b", "c", "d"]);
-    assert_eq!(manager.cache().stats().decoded_bytes, 0, "none is kept for having been listed");
+    assert_eq!(manager.cache().stats().decoded_bytes, 0, "a list beyond the budget keeps none");
 
     // A frequently read object is not evicted by a list of all objects.
     let hot = client.get::<Counted>(&key("c")).await.unwrap().unwrap();

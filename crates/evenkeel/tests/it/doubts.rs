@@ -246,7 +246,7 @@ async fn apply_is_skipped_only_while_nothing_differs() {
     client.apply(&wanted).await.unwrap();
     assert_eq!(sent(&world), 1);
     client.apply(&wanted).force().await.unwrap();
-    assert_eq!(sent(&world), 1, "force is another word");
+    assert_eq!(sent(&world), 1, "force changes the request");
     client.apply(&wanted).field_manager("other").await.unwrap();
     client.apply(&wanted).dry_run().await.unwrap();
     assert_eq!(sent(&world), 2);

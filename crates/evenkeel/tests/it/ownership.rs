@@ -111,7 +111,7 @@ async fn object_created_between_check_and_apply_is_not_changed() {
     assert!(refused.ends_with(NOT_CONTROLLED), "{refused}");
     assert_eq!(accounts.get("child").await.unwrap(), theirs);
     let applies = world.requests().iter().filter(|line| line.starts_with("PATCH")).count();
-    assert_eq!(applies, 1, "the server refused it once, and then it was known");
+    assert_eq!(applies, 1, "rejected once, then found by the live read");
     stop(&manager, running).await;
 }
 

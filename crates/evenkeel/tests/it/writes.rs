@@ -319,7 +319,7 @@ async fn status_update_keeps_changes_of_other_writers() {
     manager.controller(reconciler).register().unwrap();
     let running = start(&manager);
     assert_eq!(next(&mut received).await, Some(true), "another writer was faster");
-    assert_eq!(next(&mut received).await, None, "the retry reads what he received");
+    assert_eq!(next(&mut received).await, None, "the retry reads the new state");
     let status = deployments.get("web").await.unwrap().status.unwrap();
     let names: Vec<_> = status.conditions.unwrap().into_iter().map(|c| c.type_).collect();
     assert_eq!(names, ["Theirs", "Ours"]);

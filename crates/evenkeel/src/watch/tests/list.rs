@@ -219,7 +219,7 @@ async fn invalid_list_keeps_the_previous_state() {
             "the stream ended before all objects were sent",
         ),
         (body(r#"{"items":"#).cut(), "lost the connection to the API server: connection reset"),
-        (body(r#"{"items":["#).hang(), "the API server was silent for 65s"),
+        (body(r#"{"items":["#).hang(), "no data from the API server for 65s"),
     ] {
         let run = listing([bad, list("5", "", &["a@5"])]).await;
         assert_eq!(run.calls(), ["begin", "abandon", "begin", "listed a@5", "commit 5"]);
