@@ -145,21 +145,21 @@ async fn controller_names_are_unique_per_manager() {
     one.controller(reconciler).register().unwrap();
     let (same, _) = recording::<ConfigMap>();
     let error = one.controller(same).register().unwrap_err();
-    assert!(error.to_string().contains("\"configmap\" already"), "{error}");
-    let (reconciler, mut other_told) = recording::<ConfigMap>();
+    assert!(error.to_string().contains("\"configmap\" is already registered"), "{error}");
+    let (reconciler, mut other_received) = recording::<ConfigMap>();
     other.controller(reconciler).register().unwrap();
     let (first, second) = (start(&one), start(&other));
     assert_eq!(next(&mut received).await, key("a"));
-    assert_eq!(next(&mut other_told).await, key("a"));
+    assert_eq!(next(&mut other_received).await, key("a"));
     stop(&one, first).await;
     world.create_map("b").await;
-    assert_eq!(next(&mut other_told).await, key("b"));
-    quiet(&mut told_or_closed(received)).await;
+    assert_eq!(next(&mut other_received).await, key("b"));
+    quiet(&mut received_or_closed(received)).await;
     stop(&other, second).await;
 }
 
 /// Checks that no item arrives; the senders may be dropped.
-fn told_or_closed(receiver: mpsc::Receiver<Key>) -> mpsc::Receiver<Key> {
+fn received_or_closed(receiver: mpsc::Receiver<Key>) -> mpsc::Receiver<Key> {
     receiver
 }
 

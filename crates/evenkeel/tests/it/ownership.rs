@@ -178,7 +178,7 @@ async fn object_that_replaced_a_child_is_not_changed() {
 
     // A deleted child is created again.
     api.delete("child", &Default::default()).await.unwrap();
-    controller.enqueue(key("owner"), "after the deletion");
+    controller.enqueue(key("owner"), "now, after the deletion");
     let created = next(&mut outcomes).await.unwrap();
     assert!(is_controller(&owner, &*created));
     stop(&manager, running).await;
@@ -193,8 +193,8 @@ async fn only_an_object_that_was_read_can_be_adopted() {
     let error = manager.client().adopt(&owner, &map("child")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "patch ConfigMap default/child: it has no uid and resourceVersion; read it from the server \
-         first"
+        "patch ConfigMap default/child: the object has no uid or resourceVersion; read it from the \
+         server first"
     );
     assert!(world.requests().is_empty());
 }
