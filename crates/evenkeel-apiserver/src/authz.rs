@@ -1,7 +1,6 @@
 //! The authorization interface. RBAC will implement it.
 
 use crate::identity::{AUTHENTICATED, Identity, MASTERS};
-use crate::request::route::{ResourceRoute, Route};
 
 /// The attributes of a request that is authorized, in the terms of RBAC.
 #[derive(Debug)]
@@ -70,43 +69,5 @@ impl Authorizer for AllowAuthenticated {
         } else {
             Decision::Deny(String::new())
         }
-    }
-}
-
-/// Returns the attributes of a routed request.
-pub(crate) fn attributes<'a>(
-    user: &'a Identity,
-    route: &'a Route,
-    method: &'a str,
-    path: &'a str,
-) -> Attributes<'a> {
-    match route {
-        Route::Path => Attributes { user, verb: method, path, resource: None },
-        Route::Resource(ResourceRoute {
-            verb,
-            group,
-            version,
-            namespace,
-            plural,
-            name,
-            subresource,
-            ..
-        }) => Attributes {
-            user,
-            verb: verb.name(),
-            path,
-            resource: Some(ResourceAttributes {
-                group,
-                version,
-                resource: plural,
-                subresource: subresource.as_deref().unwrap_or(""),
-                // A namespace counts as inside itself, so that a role in it can grant access to it.
-                namespace: match name {
-                    Some(name) if plural == "namespaces" => name,
-                    _ => namespace,
-                },
-                name: name.as_deref().unwrap_or(""),
-            }),
-        },
     }
 }

@@ -8,12 +8,11 @@ use evenkeel_kinds::{convert, fields};
 use evenkeel_schema::Structural;
 use evenkeel_schema::metadata::{Malformed, coerce};
 use evenkeel_types::json::{self, FieldsOrder};
-use evenkeel_types::{Gvk, Type};
-use serde_json::Value;
+use evenkeel_types::{Gvk, Type, conform, go};
+use serde_json::{Map, Value};
 
-use crate::json::normalize_floats;
-use crate::object::set_meta;
-use crate::pipeline::decode;
+use crate::json::{normalize_floats, to_bytes};
+use crate::object::{Metadata as _, set_meta};
 use crate::registry::custom::{self, Custom};
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::Status;
@@ -206,18 +205,6 @@ pub(crate) fn is_current(resource: &Resource, record: &Record) -> bool {
     record.version == resource.api_version && record.epoch == resource.epoch
 }
 
-/// Encodes the object as Go does: by its built-in type, or with sorted keys.
-pub(crate) fn to_bytes(object: &Value) -> Vec<u8> {
-    to_bytes_in_order(object, FieldsOrder::PathElements)
-}
-
-/// As [`to_bytes`], with `fieldsV1` in the given order.
-pub(crate) fn to_bytes_in_order(object: &Value, order: FieldsOrder) -> Vec<u8> {
-    let mut out = Vec::with_capacity(2048);
-    json::write_in_order(&mut out, json::type_of(object), object, order);
-    out
-}
-
 /// Returns the order of `fieldsV1` in views of the resource's objects.
 pub(crate) fn fields_order(resource: &Resource) -> FieldsOrder {
     if resource.is_custom() { FieldsOrder::Keys } else { FieldsOrder::PathElements }
@@ -281,7 +268,7 @@ fn from_storage_version(resource: &Resource, object: &mut Value) -> Result<(), S
             prune_and_default(custom, object)?;
             if !same {
                 object["apiVersion"] = Value::from(&*resource.api_version);
-                decode::coerce_and_prune(resource, object).map_err(Status::internal)?;
+                coerce_and_prune(resource, object).map_err(Status::internal)?;
             }
         }
     }
@@ -305,6 +292,48 @@ fn prune<'c>(custom: &'c Custom, object: &mut Value) -> Result<Option<&'c Struct
         schema.normalize(object, Malformed::Reject).map_err(Status::internal)?;
     }
     Ok(schema)
+}
+
+// === types ===
+
+/// Coerces an object to its type and prunes unknown fields; returns the pruned fields in the words
+/// of a strict decoder. The error is the reason only.
+pub(crate) fn coerce_and_prune(
+    resource: &Resource,
+    value: &mut Value,
+) -> Result<Vec<String>, String> {
+    match &resource.type_info {
+        TypeInfo::Builtin(builtin) => conform_to(builtin.ty, value),
+        TypeInfo::Custom(custom) => {
+            match value.get_mut("metadata") {
+                // Upstream decodes it from JSON, in which Go encodes the float 1.0 as 1.
+                Some(metadata @ Value::Object(_)) => normalize_floats(metadata),
+                None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
+                Some(other) => {
+                    return Err(format!(
+                        "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
+                        go::json_kind(other)
+                    ));
+                }
+            }
+            custom
+                .schema
+                .normalize(value, Malformed::Reject)
+                .map(|paths| paths.iter().map(|path| format!("unknown field {path:?}")).collect())
+                .map_err(|why| why.to_string())
+        }
+    }
+}
+
+/// Coerces an object to a built-in type, and returns the fields that the type does not have.
+pub(crate) fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, String> {
+    let resets_managed_fields = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
+    let problems = conform(ty, value).map_err(|why| why.to_string())?;
+    if resets_managed_fields {
+        // The type omits the empty list, but here it requests a reset.
+        set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
+    }
+    Ok(problems.into_iter().map(|problem| problem.to_string()).collect())
 }
 
 #[cfg(test)]

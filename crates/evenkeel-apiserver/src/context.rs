@@ -2,6 +2,8 @@
 
 mod admission;
 
+mod components;
+
 mod core;
 
 mod hooks;
@@ -22,6 +24,7 @@ use crate::storage::Key;
 use crate::throttle::{Access, Permit, User};
 
 pub(crate) use self::admission::{Attributes, Chain, Operation, Plugin};
+pub(crate) use self::components::Components;
 pub(crate) use self::core::Core;
 pub(crate) use self::hooks::{
     Deletion, FailedPrecondition, HookFuture, HookTable, Hooks, Reservation,
@@ -134,7 +137,7 @@ impl RequestContext {
             Some(remote) => {
                 // Otherwise small requests would wait for requests that are queued.
                 remote.release_in_flight();
-                offload::run(&self.core, &remote.user, &remote.cancellation, work).await
+                offload::run(&self.core.throttle, &remote.user, &remote.cancellation, work).await
             }
         }
     }

@@ -41,18 +41,18 @@ where
     let stages = async {
         let version = parts.version;
         let routed = Routed { parts, query, route };
-        let authenticated = authenticate::authenticate(core, routed);
+        let authenticated = authenticate::authenticate(&core.authenticator, routed);
         // Accounted to the sender, not to the impersonated user.
         let remote = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
         let remote = remote.map(Arc::new);
-        let impersonated = impersonate::impersonate(core, authenticated?)?;
-        let authorized = authorize::authorize(core, impersonated)?;
+        let impersonated = impersonate::impersonate(&*core.authorizer, authenticated?)?;
+        let authorized = authorize::authorize(&*core.authorizer, impersonated)?;
         // Cancels with this future: when the client disconnects or the request times out.
         let _cancel_on_drop = remote.as_ref().map(|remote| remote.cancellation.drop_guard());
         match authorized.route() {
             Route::Resource(_) => {
                 let user = remote.as_ref().map(|remote| remote.user.clone());
-                let body = Unread::new(core, user, &headers, body);
+                let body = Unread::new(&core.throttle, user, &headers, body);
                 verbs::dispatch(core, authorized, body, remote).await
             }
             Route::Path => paths::respond(core, authorized, remote).await,

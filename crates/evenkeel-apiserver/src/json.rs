@@ -9,6 +9,8 @@ pub(crate) use duplicates::duplicate_keys;
 
 use std::fmt;
 
+use evenkeel_types::json as go_json;
+use evenkeel_types::json::FieldsOrder;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -28,6 +30,18 @@ pub(crate) fn decode(text: &[u8]) -> Result<(Value, Vec<String>), String> {
     // Recording paths is expensive, so it is done only if there is a duplicate.
     let keys = keys(text).into_iter().filter(|key| key.duplicate);
     Ok((value, keys.map(|key| key.path).collect()))
+}
+
+/// Encodes the object as Go does: by its built-in type, or with sorted keys.
+pub(crate) fn to_bytes(object: &Value) -> Vec<u8> {
+    to_bytes_in_order(object, FieldsOrder::PathElements)
+}
+
+/// As [`to_bytes`], with `fieldsV1` in the given order.
+pub(crate) fn to_bytes_in_order(object: &Value, order: FieldsOrder) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2048);
+    go_json::write_in_order(&mut out, go_json::type_of(object), object, order);
+    out
 }
 
 /// A key of an object in the input.

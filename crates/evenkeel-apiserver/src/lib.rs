@@ -5,7 +5,8 @@
 //! and every other client. It is a tool for development and tests, not a control plane.
 //!
 //! A request passes `route → authenticate → impersonate → authorize → receive → decode → manage →
-//! mutate → prepare → validate → persist → encode`; `pipeline.rs` lists the stages.
+//! mutate → prepare → validate → persist → encode`: `handler.rs` calls the first stages, `pipeline.rs`
+//! those of a write.
 
 // The request path, in order.
 mod server;
@@ -18,31 +19,11 @@ mod handler;
 
 mod request;
 
-mod pipeline;
-
-mod codec;
-
-// Used by the stages.
-mod authz;
-
-mod admission;
-
-mod json;
-
-mod yaml;
-
-mod object;
-
-mod hooks;
-
-// The verbs.
-mod context;
-
 mod verbs;
 
 mod subresources;
 
-mod selector;
+mod pipeline;
 
 mod watch;
 
@@ -50,7 +31,20 @@ mod paths;
 
 mod health;
 
-// What is served, and the storage.
+// What the request path calls by traits of `context`.
+mod admission;
+
+mod hooks;
+
+mod bootstrap;
+
+// The context of a request, and what is served and stored.
+mod context;
+
+mod codec;
+
+mod selector;
+
 mod registry;
 
 mod openapi;
@@ -60,24 +54,30 @@ pub mod storage;
 
 mod compactor;
 
-mod bootstrap;
-
 // Shared by all of the above.
+mod authz;
+
 mod body;
 
+mod clock_rng;
+
 mod digest;
+
+mod json;
 
 mod limits;
 
 mod metrics;
 
-mod offload;
+mod object;
 
-mod clock_rng;
+mod offload;
 
 mod status;
 
 mod throttle;
+
+mod yaml;
 
 // The public interface.
 pub use authz::{AllowAuthenticated, Attributes, Authorizer, Decision, ResourceAttributes};

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::context::Core;
 use crate::registry::Snapshot;
 use crate::request::route::{self, Route};
 
@@ -66,7 +65,7 @@ impl Metrics {
         InFlightRequest { metrics: self, labels }
     }
 
-    pub(crate) fn render(&self, core: &Core) -> String {
+    pub(crate) fn render(&self, served: &Snapshot) -> String {
         let mut text = String::new();
         text.push_str("# HELP apiserver_request_total Counter of apiserver requests.\n");
         text.push_str("# TYPE apiserver_request_total counter\n");
@@ -85,7 +84,7 @@ impl Metrics {
         text.push_str("# HELP apiserver_storage_objects Number of stored objects by resource.\n");
         text.push_str("# TYPE apiserver_storage_objects gauge\n");
         let mut counts = BTreeMap::new();
-        for resource in core.registry.snapshot().resources().filter(|r| r.is_stored()) {
+        for resource in served.resources().filter(|r| r.is_stored()) {
             counts.insert(resource.group_resource().to_string(), resource.table.len());
         }
         for (resource, count) in counts {

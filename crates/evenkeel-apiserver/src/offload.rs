@@ -14,9 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task;
 
-use crate::context::Core;
 use crate::status::Status;
-use crate::throttle::User;
+use crate::throttle::{Throttle, User};
 
 /// Whether a request is cancelled, for work that checks it between two steps.
 #[derive(Clone, Debug, Default)]
@@ -61,12 +60,12 @@ impl Drop for DropGuard {
 ///
 /// Once cancelled, the work ends at its next await or [`Cancellation::check`].
 pub(crate) async fn run<T: Send + 'static>(
-    core: &Core,
+    throttle: &Throttle,
     user: &User,
     cancellation: &Cancellation,
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
-    let slot = core.throttle.heavy_slot(user).await?;
+    let slot = throttle.heavy_slot(user).await?;
     let runtime = Handle::current();
     let cancellation = cancellation.clone();
     let job = task::spawn_blocking(move || {

@@ -12,7 +12,7 @@ mod messages;
 mod parameters;
 mod paths;
 pub(crate) mod protobuf;
-mod publish;
+pub(crate) mod publish;
 mod routes;
 mod schemas;
 #[cfg(test)]
@@ -25,7 +25,6 @@ use evenkeel_types::Type;
 use serde_json::{Map, Value, json};
 
 use self::paths::Document;
-pub(crate) use self::publish::Published;
 use self::routes::Route;
 
 /// A resource in one version.

@@ -37,7 +37,7 @@ pub(crate) async fn respond(
         "openapi" => {
             let shared = core.clone();
             let work = async move { handle(&shared, &request) };
-            offload::run(core, &remote.user, &remote.cancellation, work).await
+            offload::run(&core.throttle, &remote.user, &remote.cancellation, work).await
         }
         _ => {
             remote.acquire_in_flight(core, Access::Read).await?;
@@ -65,7 +65,7 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         [""] => Ok(value(request, &index(core))),
         ["version", _, ..] => Err(Status::resource_not_found()),
         ["version"] => Ok(text(version(), "application/json")),
-        ["metrics"] => Ok(text(core.metrics.render(core), "text/plain; version=0.0.4")),
+        ["metrics"] => Ok(text(core.metrics.render(&snapshot), "text/plain; version=0.0.4")),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             health::respond(core, &request.query, endpoint, &check.join("/"))
         }
@@ -98,7 +98,7 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
             None => Err(Status::page_not_found()),
         },
         ["openapi", "v2"] => {
-            let found = snapshot.openapi().v2(&snapshot);
+            let found = openapi::publish::v2(&snapshot);
             Ok(match openapi_form(request, OPENAPI_V2) {
                 Some(Form::Json) => {
                     etag_response(request, &found.body, &found.etag, negotiate::JSON)
@@ -112,7 +112,7 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         }
         ["openapi", "v3"] => {
             // Upstream detects the content type from the content and sends no ETag.
-            let index = snapshot.openapi().index(&snapshot);
+            let index = openapi::publish::index(&snapshot);
             let mut response = Response::new(Body::full(index.body.clone()));
             response.headers_mut().insert(CONTENT_TYPE, PLAIN);
             Ok(response)
@@ -120,7 +120,7 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         ["openapi", "v3", rest @ ..] => {
             let path = rest.join("/");
             let form = openapi_form(request, OPENAPI_V3);
-            Ok(match (snapshot.openapi().v3(&snapshot, &path), form) {
+            Ok(match (openapi::publish::v3(&snapshot, &path), form) {
                 (Some(found), Some(form)) => hashed_response(request, &path, &found, form),
                 (Some(_), None) => not_acceptable(),
                 (None, _) => {

@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use self::resource::Resource;
-use crate::openapi::Published;
 use crate::storage::Store;
 
 /// The current snapshot of served resources.
@@ -33,7 +32,7 @@ pub(crate) struct Snapshot {
     /// The index of each built-in group.
     builtin: Arc<HashMap<&'static str, usize>>,
     documents: discovery::Documents,
-    openapi: Published,
+    openapi: discovery::OpenApiDocuments,
     /// Resources that are no longer served but still documented, by group.
     withdrawn: Arc<BTreeMap<Box<str>, Vec<Arc<Resource>>>>,
 }
@@ -67,7 +66,7 @@ impl Registry {
             groups: groups.collect(),
             builtin: Arc::new(builtin),
             documents: discovery::Documents::default(),
-            openapi: Published::default(),
+            openapi: discovery::OpenApiDocuments::default(),
             withdrawn: Arc::default(),
         };
         Self { current: RwLock::new(Arc::new(current)) }
@@ -120,7 +119,7 @@ impl Snapshot {
             groups,
             builtin: self.builtin.clone(),
             documents: discovery::Documents::default(),
-            openapi: Published::default(),
+            openapi: discovery::OpenApiDocuments::default(),
             withdrawn: all_withdrawn,
         }
     }
@@ -145,7 +144,7 @@ impl Snapshot {
         &self.documents
     }
 
-    pub(crate) fn openapi(&self) -> &Published {
+    pub(crate) fn openapi(&self) -> &discovery::OpenApiDocuments {
         &self.openapi
     }
 

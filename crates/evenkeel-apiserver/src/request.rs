@@ -11,8 +11,6 @@ pub(crate) mod delete_options;
 
 pub(crate) mod negotiate;
 
-pub(crate) mod authenticator;
-
 pub(crate) mod authenticate;
 
 pub(crate) mod impersonate;

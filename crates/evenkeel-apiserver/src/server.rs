@@ -17,7 +17,7 @@ use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
-use crate::context::{Core, ShutdownSignal};
+use crate::context::{Components, Core, ShutdownSignal};
 use crate::hooks::service::allocator::Allocator;
 use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
@@ -29,9 +29,8 @@ use crate::listen::{BindError, Listener, Options as ListenOptions};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::registry::custom::Crds;
-use crate::request::authenticator::Authenticator;
+use crate::request::authenticate::Authenticator;
 use crate::storage::{self, Store, Window};
-use crate::subresources::component_status::Components;
 use crate::throttle::Throttle;
 use crate::{admission, bootstrap, handler, hooks};
 
@@ -396,7 +395,7 @@ impl Builder {
             metrics: Metrics::default(),
             components: Components::default(),
             compactor: Compactor::new(self.compaction_interval),
-            throttle: Throttle::new(self.limits.unwrap_or_default()),
+            throttle: Arc::new(Throttle::new(self.limits.unwrap_or_default())),
             stopping: self.stop_with.unwrap_or(stops),
             store,
         });

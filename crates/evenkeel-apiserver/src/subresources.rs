@@ -3,7 +3,7 @@
 
 mod binding;
 
-pub(crate) mod component_status;
+mod component_status;
 
 mod eviction;
 

@@ -10,8 +10,6 @@ mod list;
 
 mod watch;
 
-pub(crate) use list::Filter;
-
 use std::sync::Arc;
 
 use bytes::Bytes;

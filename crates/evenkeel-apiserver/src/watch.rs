@@ -16,12 +16,13 @@ use crate::body::Chunks;
 use crate::codec;
 use crate::context::Core;
 use crate::context::{RequestContext, ShutdownSignal};
+use crate::json;
 use crate::pipeline::encode::{self, Include};
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::request::negotiate::{Output, View};
+use crate::selector::Filter;
 use crate::status::Status;
 use crate::storage::{Compacted, Event, Record, Watcher};
-use crate::verbs::Filter;
 
 /// The start of a watch.
 pub(crate) enum Start {
@@ -191,7 +192,7 @@ impl Events {
             _ => encode::in_version(self.output.beta, rendered),
         };
         let order = codec::fields_order(&self.resource);
-        wrap(kind, &codec::to_bytes_in_order(&rendered, order))
+        wrap(kind, &json::to_bytes_in_order(&rendered, order))
     }
 
     /// Encodes a bookmark: an empty object with the revision.
@@ -334,5 +335,5 @@ fn wrap(kind: &str, object: &[u8]) -> Bytes {
 }
 
 fn error_frame(status: &Status) -> Bytes {
-    wrap("ERROR", &codec::to_bytes(&status.to_value()))
+    wrap("ERROR", &json::to_bytes(&status.to_value()))
 }

@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{Chain, HookTable};
+use super::{Chain, Components, HookTable};
 use crate::authz::Authorizer;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::registry::custom::Crds;
-use crate::request::authenticator::Authenticator;
+use crate::request::authenticate::Authenticator;
 use crate::storage::Store;
-use crate::subresources::component_status::Components;
 use crate::throttle::Throttle;
 
 /// The state behind the in-process service and the listener.
@@ -28,7 +27,7 @@ pub(crate) struct Core {
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) hooks: HookTable,
     pub(crate) metrics: Metrics,
-    pub(crate) throttle: Throttle,
+    pub(crate) throttle: Arc<Throttle>,
     pub(crate) components: Components,
     /// Becomes true when the server stops, so that open watches end.
     pub(crate) stopping: watch::Receiver<bool>,

@@ -4,7 +4,7 @@
 //! that the index does not require rendering all of them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -13,58 +13,47 @@ use crate::registry::Snapshot;
 use crate::registry::discovery::Document;
 use crate::registry::resource::{Resource, TypeInfo};
 
-/// The documents of one snapshot of the registry.
-#[derive(Default)]
-pub(crate) struct Published {
-    v2: OnceLock<Document>,
-    index: OnceLock<Document>,
-    v3: Mutex<BTreeMap<String, Arc<Document>>>,
+/// Returns the v2 document of a snapshot.
+pub(crate) fn v2(snapshot: &Snapshot) -> &Document {
+    snapshot.openapi().v2.get_or_init(|| {
+        with_served(snapshot.resources(), |served| Document::new(&v2_document(served)))
+    })
 }
 
-impl Published {
-    pub(crate) fn v2(&self, snapshot: &Snapshot) -> &Document {
-        self.v2.get_or_init(|| {
-            with_served(snapshot.resources(), |served| Document::new(&v2_document(served)))
-        })
-    }
-
-    pub(crate) fn index(&self, snapshot: &Snapshot) -> &Document {
-        self.index.get_or_init(|| {
-            with_served(snapshot.documented(), |served| {
-                let inputs = inputs(served);
-                let hashed = v3_paths(served).into_iter().map(|path| {
-                    let hash = fingerprint(&path, inputs.get(&path).map_or("", String::as_str));
-                    (path, hash)
-                });
-                Document::new(&v3_index(hashed))
-            })
-        })
-    }
-
-    pub(crate) fn v3(&self, snapshot: &Snapshot, path: &str) -> Option<Arc<Document>> {
-        let known = self.lock().get(path).cloned();
-        if known.is_some() {
-            return known;
-        }
-        let make = |served: &[Served<'_>]| {
-            let document = v3_document(served, path)?;
+/// Returns the index of the v3 documents.
+pub(crate) fn index(snapshot: &Snapshot) -> &Document {
+    snapshot.openapi().index.get_or_init(|| {
+        with_served(snapshot.documented(), |served| {
             let inputs = inputs(served);
-            let inputs = inputs.get(path).map_or("", String::as_str);
-            Some(Arc::new(Document::tagged(&document, &fingerprint(path, inputs))))
-        };
-        let mut steps = path.split('/');
-        let made = match (steps.next(), steps.next()) {
-            // The document of a group depends on that group only.
-            (Some("apis"), Some(group)) => with_served(snapshot.documented_in(group), make),
-            (Some("api"), Some(_)) => with_served(snapshot.documented_in(""), make),
-            _ => with_served(snapshot.documented(), make),
-        }?;
-        Some(self.lock().entry(path.to_owned()).or_insert(made).clone())
-    }
+            let hashed = v3_paths(served).into_iter().map(|path| {
+                let hash = fingerprint(&path, inputs.get(&path).map_or("", String::as_str));
+                (path, hash)
+            });
+            Document::new(&v3_index(hashed))
+        })
+    })
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Document>>> {
-        self.v3.lock().unwrap_or_else(PoisonError::into_inner)
+/// Returns the v3 document at `path`.
+pub(crate) fn v3(snapshot: &Snapshot, path: &str) -> Option<Arc<Document>> {
+    let known = snapshot.openapi().v3().get(path).cloned();
+    if known.is_some() {
+        return known;
     }
+    let make = |served: &[Served<'_>]| {
+        let document = v3_document(served, path)?;
+        let inputs = inputs(served);
+        let inputs = inputs.get(path).map_or("", String::as_str);
+        Some(Arc::new(Document::tagged(&document, &fingerprint(path, inputs))))
+    };
+    let mut steps = path.split('/');
+    let made = match (steps.next(), steps.next()) {
+        // The document of a group depends on that group only.
+        (Some("apis"), Some(group)) => with_served(snapshot.documented_in(group), make),
+        (Some("api"), Some(_)) => with_served(snapshot.documented_in(""), make),
+        _ => with_served(snapshot.documented(), make),
+    }?;
+    Some(snapshot.openapi().v3().entry(path.to_owned()).or_insert(made).clone())
 }
 
 /// Returns a hash that changes whenever the document at `path` does: with the version of the

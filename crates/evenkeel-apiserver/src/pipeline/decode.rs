@@ -9,12 +9,13 @@ use std::collections::BTreeSet;
 use evenkeel_kinds::defaults::{Applied, nil_or_empty_field};
 use evenkeel_schema::metadata::Malformed;
 use evenkeel_types::go::{self, Quoted};
-use evenkeel_types::{Gvk, Type, conform, protobuf};
+use evenkeel_types::{Gvk, Type, protobuf};
 use serde_json::{Map, Value};
 
+use crate::codec::{coerce_and_prune, conform_to};
 use crate::context::RequestContext;
 use crate::json;
-use crate::object::{Metadata as _, dedup_owners, set_meta};
+use crate::object::dedup_owners;
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::request::negotiate::{self, Format};
 use crate::request::query::FieldValidation;
@@ -427,45 +428,6 @@ pub(crate) fn is_sent_empty(resource: &Resource, value: &Value) -> bool {
         Some(Value::Object(map)) => empty_field.is_map && map.is_empty(),
         _ => false,
     }
-}
-
-/// Coerces an object to its type and prunes unknown fields; returns the pruned fields in the words
-/// of a strict decoder. The error is the reason only.
-pub(crate) fn coerce_and_prune(
-    resource: &Resource,
-    value: &mut Value,
-) -> Result<Vec<String>, String> {
-    match &resource.type_info {
-        TypeInfo::Builtin(builtin) => conform_to(builtin.ty, value),
-        TypeInfo::Custom(custom) => {
-            match value.get_mut("metadata") {
-                // Upstream decodes it from JSON, in which Go encodes the float 1.0 as 1.
-                Some(metadata @ Value::Object(_)) => json::normalize_floats(metadata),
-                None | Some(Value::Null) => value["metadata"] = Value::Object(Map::new()),
-                Some(other) => {
-                    return Err(format!(
-                        "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
-                        go::json_kind(other)
-                    ));
-                }
-            }
-            custom
-                .schema
-                .normalize(value, Malformed::Reject)
-                .map(|paths| paths.iter().map(|path| format!("unknown field {path:?}")).collect())
-                .map_err(|why| why.to_string())
-        }
-    }
-}
-
-fn conform_to(ty: &'static Type, value: &mut Value) -> Result<Vec<String>, String> {
-    let resets_managed_fields = value.meta("managedFields") == Some(&Value::Array(Vec::new()));
-    let problems = conform(ty, value).map_err(|why| why.to_string())?;
-    if resets_managed_fields {
-        // The type omits the empty list, but here it requests a reset.
-        set_meta(value, "managedFields", Some(Value::Array(Vec::new())));
-    }
-    Ok(problems.into_iter().map(|problem| problem.to_string()).collect())
 }
 
 /// Returns the problems of a body, each once: duplicate fields, then unknown fields.

@@ -18,6 +18,7 @@ use evenkeel_types::{Gvk, check_unstructured};
 use serde_json::{Value, json};
 
 use super::decode::{self, Decoded};
+use crate::codec;
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::resource::{Resource, TypeInfo};
@@ -82,7 +83,7 @@ pub(crate) fn on_apply(
     if let TypeInfo::Builtin(builtin) = &cx.resource.type_info {
         check_unstructured(builtin.ty, &object)
             .map_err(|why| conversion_error(cx, config, &why.to_string()))?;
-        decode::coerce_and_prune(&cx.resource, &mut object)
+        codec::coerce_and_prune(&cx.resource, &mut object)
             .map_err(|why| conversion_error(cx, config, &why))?;
     }
     // Custom objects are not decoded again: nulls are validated, and empty values are stored.

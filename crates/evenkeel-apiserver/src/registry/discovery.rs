@@ -3,21 +3,37 @@
 //! There are two forms: one document per group-version, and the aggregated one that current clients
 //! fetch in a single request. Both are built once per snapshot of the registry.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::resource::{Resource, Subresource};
 use super::{Group, GroupVersion, Snapshot};
-use crate::codec;
 use crate::digest;
+use crate::json;
 
 /// The aggregated documents of one snapshot, encoded on first use.
 #[derive(Default)]
 pub(crate) struct Documents {
     core: OnceLock<Document>,
     groups: OnceLock<Document>,
+}
+
+/// The OpenAPI documents of one snapshot, which `openapi/` renders on first use.
+#[derive(Default)]
+pub(crate) struct OpenApiDocuments {
+    pub(crate) v2: OnceLock<Document>,
+    pub(crate) index: OnceLock<Document>,
+    v3: Mutex<BTreeMap<String, Arc<Document>>>,
+}
+
+impl OpenApiDocuments {
+    /// Returns the v3 documents by path.
+    pub(crate) fn v3(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Document>>> {
+        self.v3.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An encoded document and its ETag.
@@ -31,7 +47,7 @@ pub(crate) struct Document {
 
 impl Document {
     pub(crate) fn new(value: &Value) -> Self {
-        let mut body = codec::to_bytes(value);
+        let mut body = json::to_bytes(value);
         body.push(b'\n');
         let body = Bytes::from(body);
         let etag = format!("\"{}\"", digest::sha512_hex(&body).to_ascii_uppercase());
@@ -49,7 +65,7 @@ impl Document {
 
     /// Creates a document with a known ETag.
     pub(crate) fn tagged(value: &Value, tag: &str) -> Self {
-        let body = Bytes::from(codec::to_bytes(value));
+        let body = Bytes::from(json::to_bytes(value));
         Self { body, etag: format!("\"{tag}\""), protobuf: OnceLock::new() }
     }
 }

@@ -1,13 +1,10 @@
 //! Stage 4: authorization.
 
-use std::sync::Arc;
-
 use super::Routed;
 use super::authenticate::Authenticated;
-use crate::authz::{self, Decision};
-use crate::context::Core;
+use super::route::{ResourceRoute, Route};
+use crate::authz::{Attributes, Authorizer, Decision, ResourceAttributes};
 use crate::identity::Identity;
-use crate::request::route::Route;
 use crate::status::{GroupResource, Status};
 
 /// An authorized request.
@@ -30,19 +27,60 @@ impl Authorized {
     }
 }
 
-pub(crate) fn authorize(core: &Arc<Core>, request: Authenticated) -> Result<Authorized, Status> {
+pub(crate) fn authorize(
+    authorizer: &dyn Authorizer,
+    request: Authenticated,
+) -> Result<Authorized, Status> {
     let Authenticated { routed, identity } = request;
     let method = routed.parts.method.as_str().to_ascii_lowercase();
     let path = routed.parts.uri.path();
-    let attributes = authz::attributes(&identity, &routed.route, &method, path);
-    match core.authorizer.decide(&attributes) {
+    let attributes = attributes(&identity, &routed.route, &method, path);
+    match authorizer.decide(&attributes) {
         Decision::Allow => Ok(Authorized { routed, identity }),
         Decision::Deny(reason) => Err(forbidden(&attributes, &reason)),
     }
 }
 
+/// Returns the attributes of a routed request.
+pub(crate) fn attributes<'a>(
+    user: &'a Identity,
+    route: &'a Route,
+    method: &'a str,
+    path: &'a str,
+) -> Attributes<'a> {
+    match route {
+        Route::Path => Attributes { user, verb: method, path, resource: None },
+        Route::Resource(ResourceRoute {
+            verb,
+            group,
+            version,
+            namespace,
+            plural,
+            name,
+            subresource,
+            ..
+        }) => Attributes {
+            user,
+            verb: verb.name(),
+            path,
+            resource: Some(ResourceAttributes {
+                group,
+                version,
+                resource: plural,
+                subresource: subresource.as_deref().unwrap_or(""),
+                // A namespace counts as inside itself, so that a role in it can grant access to it.
+                namespace: match name {
+                    Some(name) if plural == "namespaces" => name,
+                    _ => namespace,
+                },
+                name: name.as_deref().unwrap_or(""),
+            }),
+        },
+    }
+}
+
 /// Returns the 403 status of a request that is not authorized.
-pub(super) fn forbidden(attributes: &authz::Attributes<'_>, reason: &str) -> Status {
+pub(super) fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
     let user = &attributes.user.user;
     let verb = attributes.verb;
     let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };

@@ -7,16 +7,14 @@
 //! that allows the request wins; if none does, the first error is returned.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use evenkeel_kinds::validate;
 use evenkeel_schema::names;
 use http::{HeaderMap, HeaderName};
 
 use super::authenticate::Authenticated;
-use super::authorize::forbidden;
-use crate::authz::{self, Attributes, Decision, ResourceAttributes};
-use crate::context::Core;
+use super::authorize::{attributes, forbidden};
+use crate::authz::{Attributes, Authorizer, Decision, ResourceAttributes};
 use crate::identity::{
     ANONYMOUS, AUTHENTICATED, Identity, MASTERS, UNAUTHENTICATED, service_account,
 };
@@ -39,7 +37,7 @@ const WILDCARD_THRESHOLD: usize = 4;
 
 /// Replaces the identity of a request that impersonates a user.
 pub(crate) fn impersonate(
-    core: &Arc<Core>,
+    authorizer: &dyn Authorizer,
     mut request: Authenticated,
 ) -> Result<Authenticated, Status> {
     let Some(requested) = take_requested(&mut request.routed.parts.headers)? else {
@@ -48,8 +46,8 @@ pub(crate) fn impersonate(
     let parts = &request.routed.parts;
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes =
-        authz::attributes(&request.identity, &request.routed.route, &method, parts.uri.path());
-    let impersonated = authorize_any_mode(core, &requested, &attributes)?;
+        attributes(&request.identity, &request.routed.route, &method, parts.uri.path());
+    let impersonated = authorize_any_mode(authorizer, &requested, &attributes)?;
     tracing::debug!(
         requestor = request.identity.user,
         user = impersonated.user,
@@ -166,13 +164,13 @@ fn is_own_node(requested: &Identity, requestor: &Identity) -> bool {
 
 /// Returns the impersonated user, authorized by the first mode that allows it.
 fn authorize_any_mode(
-    core: &Arc<Core>,
+    authorizer: &dyn Authorizer,
     requested: &Identity,
     attributes: &Attributes<'_>,
 ) -> Result<Identity, Status> {
     let mut refusal = None;
     for mode in MODES.iter().filter(|mode| (mode.covers)(requested, attributes.user)) {
-        match mode.check(core, requested, attributes) {
+        match mode.check(authorizer, requested, attributes) {
             Ok(identity) => return Ok(identity),
             Err(status) => refusal = refusal.or(Some(status)),
         }
@@ -187,7 +185,7 @@ impl Mode {
 
     fn check(
         &self,
-        core: &Arc<Core>,
+        authorizer: &dyn Authorizer,
         requested: &Identity,
         attributes: &Attributes<'_>,
     ) -> Result<Identity, Status> {
@@ -202,13 +200,13 @@ impl Mode {
                 path: attributes.path,
                 resource: attributes.resource,
             };
-            authorize(core, &on)?;
+            authorize(authorizer, &on)?;
         }
         let verb = match self.name {
             "" => "impersonate".to_owned(),
             name => format!("impersonate:{name}"),
         };
-        let check = Check { core, mode: self, requestor, verb: &verb };
+        let check = Check { authorizer, mode: self, requestor, verb: &verb };
         let groups = check.user(requested)?;
         check.uid(requested)?;
         check.groups(requested)?;
@@ -239,7 +237,7 @@ fn with_system_group(mut user: Identity) -> Identity {
 
 /// The checks of permissions on each part of the requested user.
 struct Check<'a> {
-    core: &'a Arc<Core>,
+    authorizer: &'a dyn Authorizer,
     mode: &'a Mode,
     requestor: &'a Identity,
     verb: &'a str,
@@ -329,7 +327,7 @@ impl Check<'_> {
     }
 
     fn authorize(&self, resource: ResourceAttributes<'_>) -> Result<(), Status> {
-        authorize(self.core, &self.attributes(resource))
+        authorize(self.authorizer, &self.attributes(resource))
     }
 
     fn refuse(&self, resource: ResourceAttributes<'_>, why: &str) -> Status {
@@ -349,8 +347,8 @@ fn resource_attributes<'a>(
     ResourceAttributes { group, version: "v1", resource, subresource: "", namespace: "", name }
 }
 
-fn authorize(core: &Arc<Core>, attributes: &Attributes<'_>) -> Result<(), Status> {
-    match core.authorizer.decide(attributes) {
+fn authorize(authorizer: &dyn Authorizer, attributes: &Attributes<'_>) -> Result<(), Status> {
+    match authorizer.decide(attributes) {
         Decision::Allow => Ok(()),
         Decision::Deny(reason) => Err(forbidden(attributes, &reason)),
     }

@@ -12,17 +12,16 @@ use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt as _;
 use tokio::time;
 
-use crate::context::Core;
 use crate::limits::BODY_LIMIT;
 use crate::status::Status;
-use crate::throttle::{Permit, User};
+use crate::throttle::{Permit, Throttle, User};
 
 /// A request body that has not been read.
 pub(crate) struct Unread<B> {
     body: B,
     declared: Option<u64>,
     /// Set for requests through a socket.
-    counted: Option<(Arc<Core>, User)>,
+    counted: Option<(Arc<Throttle>, User)>,
 }
 
 /// A complete request body.
@@ -39,11 +38,16 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     /// Wraps a body whose bytes are accounted to `user`; in process they are not accounted.
-    pub(crate) fn new(core: &Arc<Core>, user: Option<User>, headers: &HeaderMap, body: B) -> Self {
+    pub(crate) fn new(
+        throttle: &Arc<Throttle>,
+        user: Option<User>,
+        headers: &HeaderMap,
+        body: B,
+    ) -> Self {
         let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         Self {
             declared: declared.and_then(|value| value.parse().ok()),
-            counted: user.map(|user| (core.clone(), user)),
+            counted: user.map(|user| (throttle.clone(), user)),
             body,
         }
     }
@@ -60,8 +64,8 @@ where
             let next = body.frame();
             let frame = match &self.counted {
                 None => next.await,
-                Some((core, _)) => {
-                    let limit = core.throttle.limits.body_stall_timeout;
+                Some((throttle, _)) => {
+                    let limit = throttle.limits.body_stall_timeout;
                     time::timeout(limit, next).await.map_err(|_| Status::timed_out())?
                 }
             };
@@ -75,8 +79,8 @@ where
             if length > BODY_LIMIT {
                 return Err(Status::too_large());
             }
-            if let Some((core, user)) = &self.counted {
-                core.throttle.reserve_body(user, &mut held, length)?;
+            if let Some((throttle, user)) = &self.counted {
+                throttle.reserve_body(user, &mut held, length)?;
             }
             whole.push(data);
         }

@@ -157,20 +157,18 @@ async fn running_work_is_cancelled_when_the_client_disconnects() {
     let guard = cancellation.drop_guard();
     let (started, start) = tokio::sync::oneshot::channel();
     let token = cancellation.clone();
-    let mut busy =
-        Box::pin(offload::run(&test.server.core, &test.admin, &cancellation, async move {
-            let _ = started.send(());
-            while token.check().is_ok() {
-                std::hint::spin_loop();
-            }
-            Ok(())
-        }));
+    let mut busy = Box::pin(offload::run(throttle, &test.admin, &cancellation, async move {
+        let _ = started.send(());
+        while token.check().is_ok() {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }));
     while_pending(&mut busy, start).await.unwrap();
     drop((busy, guard));
     timeout(TIMEOUT, throttle.idle()).await.expect("work was not cancelled");
 
-    let waiting =
-        offload::run(&test.server.core, &test.admin, &cancellation, std::future::pending());
+    let waiting = offload::run(throttle, &test.admin, &cancellation, std::future::pending());
     let outcome: Result<(), Status> =
         timeout(TIMEOUT, waiting).await.expect("work was not cancelled");
     assert_eq!(outcome.unwrap_err().code(), 504);

@@ -1,7 +1,6 @@
 //! ComponentStatus: the health of control plane components. Not stored, read only.
 
 use http::StatusCode;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::context::RequestContext;
@@ -14,29 +13,18 @@ use crate::status::Status;
 /// always healthy here.
 const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
 
-/// The components that run with the server.
-#[derive(Default)]
-pub(crate) struct Components(Mutex<Vec<String>>);
-
-impl Components {
-    pub(crate) fn add(&self, name: &str) {
-        self.0.lock().push(name.to_owned());
-    }
-
-    /// Returns why a component is not healthy.
-    fn failure(&self, name: &str, port: u16) -> Option<String> {
-        let running = self.0.lock().iter().any(|running| running == name);
-        (!running).then(|| {
-            format!(
-                "Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: \
-                 connection refused"
-            )
-        })
-    }
+/// Returns why a component is not healthy.
+fn failure(cx: &RequestContext, name: &str, port: u16) -> Option<String> {
+    (!cx.core.components.is_running(name)).then(|| {
+        format!(
+            "Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: \
+             connection refused"
+        )
+    })
 }
 
 pub(crate) fn handle(cx: &RequestContext, output: Output) -> Result<Reply, Status> {
-    let probed = PROBED.map(|(name, port)| (name, cx.core.components.failure(name, port)));
+    let probed = PROBED.map(|(name, port)| (name, failure(cx, name, port)));
     let all = probed.into_iter().chain([("etcd-0", None)]);
     let mut all = all.map(|(name, failure)| status(name, failure));
     match (cx.verb, cx.name()) {

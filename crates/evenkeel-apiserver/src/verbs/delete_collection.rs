@@ -1,10 +1,11 @@
 //! `deletecollection`: deletes every selected object, one after the other.
 
-use super::list::{Filter, select};
+use super::list::select;
 use crate::context::RequestContext;
 use crate::pipeline::encode::Reply;
 use crate::pipeline::{self, delete};
 use crate::request::query::ListOptions;
+use crate::selector::Filter;
 use crate::status::Status;
 
 pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {

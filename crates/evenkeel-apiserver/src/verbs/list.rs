@@ -8,57 +8,14 @@ use serde_json::{Value, json};
 use crate::context::RequestContext;
 use crate::digest;
 use crate::pipeline::encode::{List, Reply};
-use crate::registry::resource::{Resource, TypeInfo};
+use crate::registry::resource::Resource;
 use crate::request::query::{ListOptions, VersionMatch};
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::selector::Filter;
 use crate::status::Status;
-use crate::storage::{Key, Range, ReadError, Record};
+use crate::storage::{Key, Range, ReadError};
 
 /// How long a list waits for a future revision, as upstream does.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
-
-/// The label and field selectors of a request.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Filter {
-    labels: LabelSelector,
-    fields: FieldSelector,
-}
-
-impl Filter {
-    pub(crate) fn parse(resource: &Resource, options: &ListOptions) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
-        let fields = match &resource.type_info {
-            TypeInfo::Builtin(_) => {
-                FieldSelector::parse(&options.field_selector, &resource.selectable, |label| {
-                    evenkeel_kinds::fields::storage_label(resource.gvk(), label)
-                        .map_err(|unsupported| unsupported.to_string())
-                })
-            }
-            TypeInfo::Custom(_) => {
-                FieldSelector::parse(&options.field_selector, &resource.selectable, Ok)
-            }
-        };
-        let fields = fields.map_err(Status::bad_request)?;
-        Ok(Self { labels, fields })
-    }
-
-    /// Selects the object of this name only.
-    pub(crate) fn named(name: &str) -> Self {
-        Self { labels: LabelSelector::default(), fields: FieldSelector::name(name) }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
-    }
-
-    pub(crate) fn matches(&self, record: &Record) -> bool {
-        self.labels.matches(&record.labels) && self.fields.matches(record)
-    }
-
-    fn exact_name(&self) -> Option<&str> {
-        self.fields.exact_name()
-    }
-}
 
 pub(crate) async fn handle(cx: &RequestContext) -> Result<Reply, Status> {
     let options = ListOptions::parse(&cx.query)?;

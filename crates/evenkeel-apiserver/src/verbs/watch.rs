@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use super::list::{Filter, parse_version, wait_for};
+use super::list::{parse_version, wait_for};
+use crate::body::Body;
 use crate::context::RequestContext;
 use crate::pipeline::encode::{Include, Reply};
 use crate::request::negotiate::{Format, Output};
 use crate::request::query::ListOptions;
+use crate::selector::Filter;
 use crate::status::Status;
 use crate::storage::Range;
 use crate::watch::{Events, Start};
@@ -61,7 +63,8 @@ pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply,
         ]));
     }
     let bookmarks = options.allow_watch_bookmarks;
-    Ok(Reply::Watch(Box::new(Events::new(cx, output, include, filter, start, bookmarks, timeout))))
+    let events = Events::new(cx, output, include, filter, start, bookmarks, timeout);
+    Ok(Reply::Watch(Body::stream(events)))
 }
 
 /// Returns the current state as the start of a watch.

@@ -24,7 +24,6 @@ use crate::pipeline::persist::Persisted;
 use crate::request::negotiate::{self, Format, Output, View};
 use crate::status::Status;
 use crate::storage::Record;
-use crate::watch::Events;
 
 /// The reply of a verb.
 pub(crate) enum Reply {
@@ -35,7 +34,8 @@ pub(crate) enum Reply {
     /// An object of another kind: Scale, Status, a review.
     Other(StatusCode, Value),
     List(List),
-    Watch(Box<Events>),
+    /// The stream of a watch.
+    Watch(Body),
 }
 
 impl Reply {
@@ -58,7 +58,7 @@ pub(crate) fn respond(
 ) -> Result<Response<Body>, Status> {
     let gzip = negotiate::accepts_gzip(&cx.headers);
     let mut response = match reply {
-        Reply::Watch(events) => stream(StatusCode::OK, "application/json", Body::stream(*events)),
+        Reply::Watch(events) => stream(StatusCode::OK, "application/json", events),
         Reply::List(list) => respond_list(cx, output, list, gzip)?,
         Reply::Other(code, value) => full(code, output.format, write(output.format, &value)?, gzip),
         Reply::Record(code, record) => match output {
@@ -202,7 +202,7 @@ fn write(format: Format, value: &Value) -> Result<Bytes, Status> {
 
 /// As [`write`], with `fieldsV1` in the given order.
 fn write_in_order(format: Format, value: &Value, order: FieldsOrder) -> Result<Bytes, Status> {
-    let encode = || codec::to_bytes_in_order(value, order);
+    let encode = || crate::json::to_bytes_in_order(value, order);
     match format {
         Format::Json { pretty: true } => Ok(pretty::indent(&encode()).into()),
         Format::Json { pretty: false } => {
