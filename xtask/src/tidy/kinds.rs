@@ -6,7 +6,8 @@
 use super::Tree;
 
 /// The folders and files of the stages.
-const GENERIC: &[&str] = &[];
+const GENERIC: &[&str] =
+    &["crates/evenkeel-apiserver/src/pipeline", "crates/evenkeel-apiserver/src/verbs"];
 
 pub(super) fn check(tree: &Tree) -> Vec<String> {
     within(tree, GENERIC)
