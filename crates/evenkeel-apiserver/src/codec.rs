@@ -69,7 +69,8 @@ const NOT_NORMALIZED: u32 = u32::MAX;
 pub(crate) enum Origin {
     /// Decoded by its schema.
     Decoded,
-    /// Merged from an applied configuration: a custom object may have fields unknown to its schema.
+    /// Merged from an applied configuration, or with parts that are stored in another version: a
+    /// custom object may have fields unknown to its schema and lack defaults.
     Merged,
 }
 

@@ -146,8 +146,11 @@ pub(crate) async fn store(
     if current.update_view.is_some() {
         resource.canonicalize(&mut object);
     }
+    // What is kept of an object that is stored in another version has the defaults of that one.
+    let migrates = resource.is_custom() && record.version != resource.storage_version;
+    let origin = if migrates { Origin::Merged } else { origin(cx) };
     if dry_run {
-        codec::round_trip_storage(resource, &mut object, origin(cx))?;
+        codec::round_trip_storage(resource, &mut object, origin)?;
         return Ok(Some(Persisted::Value(object)));
     }
     // A new timestamp in managedFields alone is not a change.
@@ -156,7 +159,7 @@ pub(crate) async fn store(
     if object == current.value && codec::is_current(resource, record) && !always {
         return Ok(Some(Persisted::Stored(record.clone())));
     }
-    let unsaved = check_size(codec::to_unsaved_record(resource, object, origin(cx))?)?;
+    let unsaved = check_size(codec::to_unsaved_record(resource, object, origin)?)?;
     if codec::is_unchanged(&unsaved, record) && !always {
         return Ok(Some(Persisted::Stored(record.clone())));
     }

@@ -198,6 +198,38 @@ async fn every_served_version_returns_the_same_objects() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn write_to_the_status_migrates_an_object_to_the_new_storage_version() {
+    let cluster = Cluster::new().await;
+    let mut crd = two_versions();
+    for version in crd["spec"]["versions"].as_array_mut().unwrap() {
+        version["subresources"] = json!({"status": {}});
+        let schema = &mut version["schema"]["openAPIV3Schema"]["properties"];
+        schema["status"] = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
+    }
+    let mut crd = cluster.post(CRDS, crd).await.expect(201);
+    let path = "/apis/example.com/v1beta1/things";
+    let body = json!({
+        "apiVersion": "example.com/v1beta1", "kind": "Thing", "metadata": {"name": "t"},
+    });
+    cluster.post(path, body).await.expect(201);
+
+    let versions = &mut crd["spec"]["versions"];
+    (versions[0]["storage"], versions[1]["storage"]) = (true.into(), false.into());
+    versions[0]["schema"]["openAPIV3Schema"]["properties"]["old"]["default"] = "filled".into();
+    let crd_path = format!("{CRDS}/things.example.com");
+    cluster.merge(&crd_path, json!({"spec": {"versions": versions}})).await.expect(200);
+
+    // Upstream decodes what it has just written, with the defaults of the new storage version.
+    let status = json!({"status": {"phase": "p"}});
+    for query in ["?dryRun=All", ""] {
+        let written =
+            cluster.merge(&format!("{path}/t/status{query}"), status.clone()).await.expect(200);
+        assert_eq!(written["old"], "filled", "{query}");
+    }
+    assert_eq!(cluster.get(&format!("{path}/t")).await.expect(200)["old"], "filled");
+}
+
+#[tokio::test(start_paused = true)]
 async fn changed_schema_applies_to_the_next_write() {
     let cluster = Cluster::with_widgets().await;
     cluster.post(WIDGETS, widget("w", json!({"color": "red", "note": "four"}))).await.expect(201);
