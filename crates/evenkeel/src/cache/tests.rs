@@ -158,7 +158,7 @@ pub(super) fn raw(name: &str, uid: &str, version: u64, value: &str) -> Vec<u8> {
 }
 
 /// Runs all ready tasks.
-async fn settle() {
+async fn run_ready_tasks() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use self::script::{Answer, Run};
+use self::script::{Run, ScriptedResponse};
 use super::*;
 use crate::kind::Kind;
 
@@ -27,16 +27,16 @@ fn scope() -> Scope {
 }
 
 /// Runs without streaming lists until the scripted responses are used up.
-async fn listing(answers: impl IntoIterator<Item = Answer>) -> Run {
+async fn listing(responses: impl IntoIterator<Item = ScriptedResponse>) -> Run {
     let options =
         ReflectorOptions { streaming: false, check_history: false, ..ReflectorOptions::default() };
-    script::run(scope(), options, answers).await
+    script::run(scope(), options, responses).await
 }
 
 /// Runs with streaming lists until the scripted responses are used up.
-async fn streaming(answers: impl IntoIterator<Item = Answer>) -> Run {
+async fn streaming(responses: impl IntoIterator<Item = ScriptedResponse>) -> Run {
     let options = ReflectorOptions { check_history: false, ..ReflectorOptions::default() };
-    script::run(scope(), options, answers).await
+    script::run(scope(), options, responses).await
 }
 
 /// The request of a paged list.

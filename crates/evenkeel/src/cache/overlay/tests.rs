@@ -236,7 +236,7 @@ enum Step {
         ours: bool,
     },
     /// A pending response arrives.
-    Answer(usize),
+    PendingResponse(usize),
     /// The watch delivers the next change.
     Deliver,
     Bookmark,
@@ -253,7 +253,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..KEYS, any::<bool>(), prop::bool::weighted(0.8))
             .prop_map(|(key, ours, shown)| Step::Write { key, ours, shown }),
         2 => (0..KEYS, any::<bool>()).prop_map(|(key, ours)| Step::Delete { key, ours }),
-        4 => any::<usize>().prop_map(Step::Answer),
+        4 => any::<usize>().prop_map(Step::PendingResponse),
         4 => Just(Step::Deliver),
         1 => Just(Step::Bookmark),
         1 => any::<usize>().prop_map(Step::Relist),
@@ -262,7 +262,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-enum Answer {
+enum PendingResponse {
     Wrote { key: usize, version: u64, state: Shape },
     Deleted { key: usize, version: u64, uid: u64 },
 }
@@ -277,7 +277,7 @@ struct Model {
     changes: Vec<usize>,
     /// The version that the watch has delivered.
     delivered: u64,
-    answers: Vec<Answer>,
+    responses: Vec<PendingResponse>,
     /// The uids known from reads and responses, which this process can delete.
     known: BTreeSet<u64>,
     /// The oldest history index per key that reads may return.
@@ -302,7 +302,7 @@ impl Model {
             history: [none(), none(), none()],
             changes: Vec::new(),
             delivered: 1,
-            answers: Vec::new(),
+            responses: Vec::new(),
             known: BTreeSet::new(),
             floor: [0; KEYS],
         }
@@ -335,17 +335,25 @@ impl Model {
                 let state = Shape { uid, shown };
                 self.commit(key, Some(state.clone()));
                 if ours {
-                    self.answers.push(Answer::Wrote { key, version: self.version, state });
+                    self.responses.push(PendingResponse::Wrote {
+                        key,
+                        version: self.version,
+                        state,
+                    });
                 }
             }
             Step::Delete { key, ours } => {
                 let Some(Shape { uid, .. }) = self.now(key) else { return };
                 self.commit(key, None);
                 if ours && self.known.contains(&uid) {
-                    self.answers.push(Answer::Deleted { key, version: self.version, uid });
+                    self.responses.push(PendingResponse::Deleted {
+                        key,
+                        version: self.version,
+                        uid,
+                    });
                 }
             }
-            Step::Answer(which) => self.answer(which),
+            Step::PendingResponse(which) => self.answer(which),
             Step::Deliver => self.deliver(),
             Step::Bookmark => self.fed.feed.bookmark(&self.delivered.to_string()),
             Step::Relist(which) => self.relist(which),
@@ -390,17 +398,17 @@ impl Model {
     }
 
     fn answer(&mut self, which: usize) {
-        if self.answers.is_empty() {
+        if self.responses.is_empty() {
             return;
         }
         let kind = Kind::of::<ConfigMap>();
-        let (key, version) = match self.answers.remove(which % self.answers.len()) {
-            Answer::Wrote { key, version, state } => {
+        let (key, version) = match self.responses.remove(which % self.responses.len()) {
+            PendingResponse::Wrote { key, version, state } => {
                 self.fed.cache.wrote(&kind, &Self::raw(key, version, &state));
                 self.known.insert(state.uid);
                 (key, version)
             }
-            Answer::Deleted { key, version, uid } => {
+            PendingResponse::Deleted { key, version, uid } => {
                 let name = Key::namespaced("default", &format!("k{key}"));
                 self.fed.cache.deleted(&kind, &name, &Uid::new(&format!("u{uid}")));
                 (key, version)
@@ -483,7 +491,7 @@ fn run(selective: bool, steps: Vec<Step>) {
         let mut model = Model::new(selective);
         steps.into_iter().for_each(|step| model.step(step));
         // When everything has arrived, the overlay is empty.
-        while !model.answers.is_empty() {
+        while !model.responses.is_empty() {
             model.answer(0);
         }
         while model.delivered < model.version {

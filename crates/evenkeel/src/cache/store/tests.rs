@@ -257,13 +257,13 @@ fn large_stores_use_indexes_with_the_same_result() {
 /// A decoded form whose drop blocks until allowed, and is reported.
 struct Held {
     may_go: std::sync::mpsc::Receiver<()>,
-    gone: std::sync::mpsc::Sender<()>,
+    dropped: std::sync::mpsc::Sender<()>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         let _ = self.may_go.recv_timeout(std::time::Duration::from_secs(10));
-        let _ = self.gone.send(());
+        let _ = self.dropped.send(());
     }
 }
 
@@ -272,8 +272,8 @@ fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
     let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
     let store = Store::new(1);
     let (go, may_go) = std::sync::mpsc::channel();
-    let (gone, is_gone) = std::sync::mpsc::channel();
-    let mut held = Some(Arc::new(parking_lot::Mutex::new(Held { may_go, gone })));
+    let (dropped, is_dropped) = std::sync::mpsc::channel();
+    let mut held = Some(Arc::new(parking_lot::Mutex::new(Held { may_go, dropped })));
     for number in 0..=FREE_IN_THREAD {
         let raw = json!({ "metadata": { "namespace": "a", "name": number.to_string() } });
         let entry = Arc::new(ingest.entry(raw.to_string().as_bytes()).unwrap());
@@ -284,7 +284,7 @@ fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
     }
     store.clear();
     assert_eq!((store.len(), store.bytes()), (0, 0));
-    assert!(is_gone.try_recv().is_err(), "clear did not wait");
+    assert!(is_dropped.try_recv().is_err(), "clear did not wait");
     go.send(()).unwrap();
-    is_gone.recv().unwrap();
+    is_dropped.recv().unwrap();
 }

@@ -31,7 +31,7 @@ async fn every_handler_gets_the_initial_list_before_it_counts_as_synced() {
     stage.delete("a").await;
     stage.create("d", "1").await;
     stage.caught_up(&informer).await;
-    settle().await;
+    run_ready_tasks().await;
     for log in logs {
         assert_eq!(log.take(), ["default/b 1 → 2", "default/a deleted 1", "default/d added 1"]);
     }
@@ -56,7 +56,7 @@ async fn late_handler_gets_the_stored_objects_then_each_change_once() {
     stage.caught_up(&informer).await;
     for (subscription, log) in seen {
         subscription.wait_until_synced().await.unwrap();
-        settle().await;
+        run_ready_tasks().await;
         let log = log.take();
         let first = log[0].strip_prefix("default/a initial ").unwrap().to_owned();
         let rest: Vec<_> =
@@ -77,10 +77,10 @@ async fn resync_reaches_only_subscribers_that_request_it_without_a_list() {
     wants.wait_until_synced().await.unwrap();
     with.take();
     tokio::time::advance(Duration::from_secs(3600 * 9 / 10 - 1)).await;
-    settle().await;
+    run_ready_tasks().await;
     assert!(with.take().is_empty());
     tokio::time::advance(Duration::from_secs(3600 * 2 / 10 + 1)).await;
-    settle().await;
+    run_ready_tasks().await;
     // The server of this test never responds and is not needed.
     assert_eq!(with.take(), ["default/a again 1", "default/b again 1"]);
     assert_eq!(without.take(), ["default/a initial 1", "default/b initial 1"]);
@@ -137,7 +137,8 @@ struct NoPods(Arc<AtomicBool>);
 
 impl Authorizer for NoPods {
     fn decide(&self, attributes: &Attributes<'_>) -> Decision {
-        let pods = attributes.resource.as_ref().is_some_and(|asked| asked.resource == "pods");
+        let pods =
+            attributes.resource.as_ref().is_some_and(|requested| requested.resource == "pods");
         if pods && self.0.load(Ordering::Relaxed) {
             return Decision::Deny("pods are forbidden".to_owned());
         }
@@ -202,14 +203,14 @@ async fn optional_type_follows_its_crd() {
     stage.cache.declare(&kind, TypeOptions::new().optional()).unwrap();
     let informer = stage.cache.informer(&kind).unwrap();
     let log = Arc::new(Mutex::new(Vec::new()));
-    let told = log.clone();
+    let events = log.clone();
     let subscription = informer.subscribe(move |event| {
         let verb = match event {
             ObjectEvent::Added { .. } => "added",
             ObjectEvent::Deleted { .. } => "deleted",
             _ => "changed",
         };
-        told.lock().push(format!("{} {verb}", event.object().meta().key()));
+        events.lock().push(format!("{} {verb}", event.object().meta().key()));
     });
     // There are no objects, and no failure.
     subscription.wait_until_synced().await.unwrap();
@@ -228,10 +229,10 @@ async fn optional_type_follows_its_crd() {
         definitions.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
         wait(|| informer.health().absent).await;
         assert_eq!(informer.list(&Query::default()).unwrap().len(), 0);
-        settle().await;
-        let told = std::mem::take(&mut *log.lock());
-        let (first, last) = (told.first().unwrap(), told.last().unwrap());
-        assert_eq!((&**first, &**last), ("default/a added", "default/a deleted"), "{told:?}");
+        run_ready_tasks().await;
+        let events = std::mem::take(&mut *log.lock());
+        let (first, last) = (events.first().unwrap(), events.last().unwrap());
+        assert_eq!((&**first, &**last), ("default/a added", "default/a deleted"), "{events:?}");
     }
 }
 
@@ -242,7 +243,7 @@ async fn wait(until: impl Fn() -> bool) {
             return;
         }
         tokio::time::advance(Duration::from_secs(1)).await;
-        settle().await;
+        run_ready_tasks().await;
     }
     panic!("it does not come to pass");
 }
@@ -259,16 +260,16 @@ async fn the_last_handle_dropped_ends_the_watch_and_frees_the_memory() {
 
     let other = stage.informer();
     drop(informer);
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(other.list(&Query::default()).unwrap().len(), 1, "kept by another handle");
 
     let subscription = other.subscribe(drop);
     drop(other);
-    settle().await;
+    run_ready_tasks().await;
     assert!(entry.upgrade().is_some(), "kept by a subscription");
 
     drop(subscription);
-    settle().await;
+    run_ready_tasks().await;
     assert!(entry.upgrade().is_none());
     assert!(shared.upgrade().is_none(), "freed");
     assert!(stage.cache.stats().types.is_empty());
@@ -301,7 +302,7 @@ async fn a_read_is_answered_by_the_informer_that_runs_and_by_none_that_was_stopp
         let contents = informer.0.0.contents.clone();
         assert!(contents.get(&a, |_| ()).is_some());
         drop(informer);
-        settle().await;
+        run_ready_tasks().await;
         assert_eq!(contents.store.len(), 0);
         assert!(contents.get(&a, |_| ()).is_none() && contents.get(&none, |_| ()).is_none());
     }
@@ -357,17 +358,17 @@ async fn namespaces_are_added_and_removed_with_events_without_restart() {
     assert!(matches!(informer.get(&key), Err(ReadError::NotSynced { .. })));
     assert!(informer.get(&Key::namespaced("default", "a")).unwrap().is_some());
     informer.wait_until_synced().await.unwrap();
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(log.take(), ["other/b initial 1"]);
     assert!(informer.get(&key).unwrap().is_some());
     let keys: Vec<_> = informer.list(&Query::default()).unwrap();
     assert_eq!(keys.len(), 2);
 
     stage.cache.set_namespaces(&kind, ["other"]).unwrap();
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(log.take(), ["default/a vanished 1"]);
     stage.set("a", "2").await;
-    settle().await;
+    run_ready_tasks().await;
     assert!(log.take().is_empty());
     assert_eq!(informer.list(&Query::default()).unwrap().len(), 1);
 }
@@ -404,9 +405,9 @@ async fn a_handler_that_lags_behind_a_deletion_still_gets_what_follows() {
     subscription.wait_until_synced().await.unwrap();
     fed.feed.changed(&raw("a", "u1", 2, "1"));
     fed.feed.deleted(&raw("a", "u1", 3, "1"));
-    settle().await;
+    run_ready_tasks().await;
     fed.feed.changed(&raw("b", "u2", 4, "1"));
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(log.take(), ["default/a added 1", "default/a deleted 1", "default/b added 1"]);
 }
 
@@ -415,14 +416,14 @@ async fn a_handler_that_panics_or_is_slow_disturbs_no_other() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(1, [&*raw("a", "u1", 1, "1")]);
     let log = Log::default();
-    let mut tell = log.handler();
+    let mut record = log.handler();
     let panics = fed.informer.subscribe(move |event| {
-        tell(event);
+        record(event);
         panic!("as the test wants");
     });
     panics.wait_until_synced().await.unwrap();
     fed.feed.changed(&raw("a", "u1", 2, "2"));
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(log.take(), ["default/a initial 1", "default/a 1 → 2"]);
     assert_eq!(fed.informer.stats().handler_panics, 2);
 }
@@ -437,7 +438,7 @@ async fn dropped_subscription_receives_no_more_events() {
     fed.feed.changed(&raw("a", "u1", 2, "1"));
     drop(subscription);
     fed.feed.changed(&raw("a", "u1", 3, "2"));
-    settle().await;
+    run_ready_tasks().await;
     assert!(log.take().is_empty());
     assert_eq!(fed.informer.stats().handlers, 0);
 }
@@ -451,7 +452,7 @@ async fn stop_ends_all_tasks_and_reads_fail_with_stopped() {
     subscription.wait_until_synced().await.unwrap();
     assert!(tokio::runtime::Handle::current().metrics().num_alive_tasks() > before);
     stage.cache.stop().await;
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), before);
     let key = Key::namespaced("default", "a");
     assert!(matches!(informer.get(&key), Err(ReadError::Stopped { .. })));
@@ -468,7 +469,7 @@ async fn dropping_the_cache_ends_its_tasks() {
     let informer = stage.informer();
     informer.wait_until_synced().await.unwrap();
     drop(stage.cache);
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), before);
     assert!(matches!(informer.wait_until_synced().await, Err(SyncError::Stopped { .. })));
 }

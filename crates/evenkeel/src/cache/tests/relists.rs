@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns a handler that has received the initial objects.
-async fn told(fed: &Fed) -> (Subscription, Log) {
+async fn subscribed(fed: &Fed) -> (Subscription, Log) {
     let log = Log::default();
     let subscription = fed.informer.subscribe(log.handler());
     subscription.wait_until_synced().await.unwrap();
@@ -15,9 +15,9 @@ async fn told(fed: &Fed) -> (Subscription, Log) {
 async fn object_missing_from_a_relist_is_deleted_with_state_unknown() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1"), &*raw("c", "u3", 3, "1")]);
-    let (_subscription, log) = told(&fed).await;
+    let (_subscription, log) = subscribed(&fed).await;
     fed.list(9, [&*raw("0", "u0", 8, "1"), &*raw("a", "u1", 7, "2"), &*raw("b", "u2", 2, "1")]);
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(log.take(), ["default/c vanished 1", "default/0 added 1", "default/a 1 → 2"]);
     assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(9)));
 }
@@ -34,7 +34,7 @@ async fn recreated_in_a_gap_is_an_update_to_another_uid() {
     });
     subscription.wait_until_synced().await.unwrap();
     fed.list(9, [&*raw("a", "u2", 8, "1")]);
-    settle().await;
+    run_ready_tasks().await;
     let some = |uid: &str| Some(uid.to_owned());
     assert_eq!(*uids.lock(), [(None, some("u1")), (some("u1"), some("u2"))]);
 }
@@ -43,9 +43,9 @@ async fn recreated_in_a_gap_is_an_update_to_another_uid() {
 async fn a_bookmark_moves_the_version_and_calls_no_handler() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1")]);
-    let (_subscription, log) = told(&fed).await;
+    let (_subscription, log) = subscribed(&fed).await;
     fed.feed.bookmark("77");
-    settle().await;
+    run_ready_tasks().await;
     assert!(log.take().is_empty());
     assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(77)));
 }
@@ -54,16 +54,16 @@ async fn a_bookmark_moves_the_version_and_calls_no_handler() {
 async fn interrupted_list_changes_nothing() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
-    let (_subscription, log) = told(&fed).await;
+    let (_subscription, log) = subscribed(&fed).await;
     fed.feed.begin(false);
     fed.feed.listed(&raw("a", "u1", 8, "2"));
     fed.feed.abandon();
-    settle().await;
+    run_ready_tasks().await;
     assert!(log.take().is_empty());
     assert_eq!(value(&fed.get("a").unwrap()), "1");
     // The next list starts over.
     fed.list(9, [&*raw("b", "u2", 2, "1")]);
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(log.take(), ["default/a vanished 1"]);
 }
 
@@ -95,7 +95,7 @@ async fn interrupted_first_list_is_completed_by_the_next() {
 async fn object_deleted_during_a_streaming_list_is_absent() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
-    let (_subscription, log) = told(&fed).await;
+    let (_subscription, log) = subscribed(&fed).await;
     fed.feed.begin(false);
     fed.feed.listed(&raw("a", "u1", 1, "1"));
     fed.feed.listed(&raw("b", "u2", 2, "1"));
@@ -103,7 +103,7 @@ async fn object_deleted_during_a_streaming_list_is_absent() {
     fed.feed.unlisted(&raw("c", "u3", 7, "1"));
     fed.feed.unlisted(&raw("b", "u2", 8, "1"));
     fed.feed.commit("9");
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(log.take(), ["default/b vanished 1"]);
 }
 
@@ -111,12 +111,12 @@ async fn object_deleted_during_a_streaming_list_is_absent() {
 async fn older_states_are_ignored() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(10, [&*raw("a", "u1", 9, "new")]);
-    let (_subscription, log) = told(&fed).await;
+    let (_subscription, log) = subscribed(&fed).await;
     fed.feed.changed(&raw("a", "u1", 8, "old"));
     fed.feed.changed(&raw("a", "u1", 9, "new"));
     fed.feed.deleted(&raw("a", "u0", 3, "another"));
     fed.list(12, [&*raw("a", "u1", 7, "old")]);
-    settle().await;
+    run_ready_tasks().await;
     assert!(log.take().is_empty());
     assert_eq!(value(&fed.get("a").unwrap()), "new");
     assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(12)));
@@ -127,9 +127,9 @@ async fn restored_server_replaces_the_cached_state() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(100, [&*raw("a", "u1", 90, "new"), &*raw("b", "u2", 95, "1")]);
     fed.cache.wrote(fed.informer.kind(), &raw("c", "u3", 110, "lost"));
-    let (_subscription, log) = told(&fed).await;
+    let (_subscription, log) = subscribed(&fed).await;
     fed.list(50, [&*raw("a", "u1", 40, "old")]);
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(log.take(), ["default/b vanished 1", "default/a new → old"]);
     assert!(fed.get("c").is_none(), "a write from the replaced history");
     fed.feed.changed(&raw("a", "u1", 51, "newer"));

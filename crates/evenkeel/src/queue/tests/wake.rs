@@ -59,7 +59,7 @@ impl Worker<'_> {
         self.woken.0.load(Ordering::Relaxed)
     }
 
-    fn look(&mut self) -> Poll<Option<Item<u8, ()>>> {
+    fn poll_once(&mut self) -> Poll<Option<Item<u8, ()>>> {
         self.woken.0.store(false, Ordering::Relaxed);
         let waker = Waker::from(Arc::clone(&self.woken));
         self.get.as_mut().poll(&mut Context::from_waker(&waker))
@@ -76,8 +76,8 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    fn look(&mut self, at: usize) {
-        if let Poll::Ready(item) = self.waiting[at].look() {
+    fn poll_once(&mut self, at: usize) {
+        if let Poll::Ready(item) = self.waiting[at].poll_once() {
             self.items.extend(item);
             self.ready.push(self.waiting.swap_remove(at));
         }
@@ -94,18 +94,18 @@ async fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
             Op::Get => {
                 let get = Box::pin(queue.get());
                 world.waiting.push(Worker { get, woken: Arc::default() });
-                world.look(world.waiting.len() - 1);
+                world.poll_once(world.waiting.len() - 1);
             }
             Op::Run(which) => {
                 let woken: Vec<usize> =
                     (0..world.waiting.len()).filter(|at| world.waiting[*at].is_woken()).collect();
                 if !woken.is_empty() {
-                    world.look(woken[which % woken.len()]);
+                    world.poll_once(woken[which % woken.len()]);
                 }
             }
             Op::RunAnyway(which) if !world.waiting.is_empty() => {
                 let at = which % world.waiting.len();
-                world.look(at);
+                world.poll_once(at);
             }
             Op::Drop(which) if !world.waiting.is_empty() => {
                 let at = which % world.waiting.len();

@@ -80,8 +80,8 @@ enum Middle {
 const OPENINGS: &[(u64, &str, Opening)] = &[
     (4, "refused", Opening::Refused),
     (3, "reset", Opening::Reset),
-    (1, "no answer", Opening::Hang),
-    (4, "late answer", Opening::Late),
+    (1, "no response", Opening::Hang),
+    (4, "late response", Opening::Late),
     (5, "HTTP 410", Opening::Status(410, "Expired", None)),
     (2, "HTTP 410 of a proxy", Opening::Status(410, "", None)),
     (3, "HTTP 429", Opening::Status(429, "TooManyRequests", Some("3"))),
@@ -142,7 +142,7 @@ impl tower_service::Service<Request<kube::client::Body>> for Between {
                 (None, None, 0, Duration::ZERO)
             }
         };
-        let answer = tower_service::Service::call(&mut self.server, request);
+        let response = tower_service::Service::call(&mut self.server, request);
         Box::pin(async move {
             match opening {
                 None => {}
@@ -164,8 +164,8 @@ impl tower_service::Service<Request<kube::client::Body>> for Between {
                     return Ok(response);
                 }
             }
-            let answer = answer.await?;
-            Ok(answer.map(|body| FaultyBody {
+            let response = response.await?;
+            Ok(response.map(|body| FaultyBody {
                 inner: Some(Box::pin(body)),
                 ready: None,
                 frames,

@@ -38,7 +38,7 @@ type State = BTreeMap<Key, (String, u64)>;
 
 /// The calls of the sink, in terms of the record.
 #[derive(Debug)]
-enum Told {
+enum SinkCall {
     State(u64, State),
     Change(Write),
     Bookmark(u64),
@@ -49,7 +49,7 @@ struct Model {
     state: State,
     coming: Option<State>,
     version: u64,
-    told: Vec<Told>,
+    calls: Vec<SinkCall>,
     abandoned: usize,
     connected: bool,
 }
@@ -72,7 +72,7 @@ impl Model {
     fn change(&mut self, raw: &[u8], deleted: bool) {
         assert!(self.coming.is_none(), "change within a full state");
         let (key, uid, version) = read(raw);
-        assert!(version > self.version, "{key} went back to {version} from {}", self.version);
+        assert!(version > self.version, "{key} regressed to {version} from {}", self.version);
         self.version = version;
         if deleted {
             let (known, _) = self.state.remove(&key).expect("deleted object exists");
@@ -80,7 +80,7 @@ impl Model {
         } else {
             self.state.insert(key.clone(), (uid.clone(), version));
         }
-        self.told.push(Told::Change(Write { version, key, uid, deleted }));
+        self.calls.push(SinkCall::Change(Write { version, key, uid, deleted }));
     }
 }
 
@@ -102,7 +102,7 @@ impl Sink for Shared {
         model.version = version;
         model.state = model.coming.take().unwrap();
         let state = model.state.clone();
-        model.told.push(Told::State(version, state));
+        model.calls.push(SinkCall::State(version, state));
     }
     fn abandon(&mut self) {
         let mut model = self.0.lock();
@@ -120,7 +120,7 @@ impl Sink for Shared {
         let version = version.parse().unwrap();
         assert!(version >= model.version);
         model.version = version;
-        model.told.push(Told::Bookmark(version));
+        model.calls.push(SinkCall::Bookmark(version));
     }
     fn matches_first(&mut self, _: Option<&[u8]>) -> bool {
         true
@@ -131,11 +131,11 @@ impl Sink for Shared {
 }
 
 /// Checks the calls against the record.
-fn judge(told: &[Told], record: &[Write]) {
+fn check(calls: &[SinkCall], record: &[Write]) {
     let mut next = 0;
-    for told in told {
-        match told {
-            Told::State(version, state) => {
+    for call in calls {
+        match call {
+            SinkCall::State(version, state) => {
                 let mut truth = State::new();
                 next = record.partition_point(|write| write.version <= *version);
                 for write in &record[..next] {
@@ -147,11 +147,11 @@ fn judge(told: &[Told], record: &[Write]) {
                 }
                 assert_eq!(*state, truth, "the state committed at {version}");
             }
-            Told::Change(change) => {
+            SinkCall::Change(change) => {
                 assert_eq!(Some(change), record.get(next), "the change after the last");
                 next += 1;
             }
-            Told::Bookmark(version) => {
+            SinkCall::Bookmark(version) => {
                 let due = record.get(next).is_some_and(|write| write.version <= *version);
                 assert!(!due, "a bookmark at {version} after {:?} was missed", record[next]);
             }
@@ -286,13 +286,13 @@ async fn trial(seed: u64, writes: usize, options: ReflectorOptions) -> Outcome {
         })
         .collect();
     assert_eq!(model.state, truth, "the final state");
-    judge(&model.told, &writer.record);
+    check(&model.calls, &writer.record);
     let counts = std::mem::take(&mut faults.lock().counts);
-    let of = |kind: fn(&&Told) -> bool| model.told.iter().filter(kind).count();
+    let of = |kind: fn(&&SinkCall) -> bool| model.calls.iter().filter(kind).count();
     Outcome {
         counts,
-        states: of(|told| matches!(told, Told::State(..))),
-        changes: of(|told| matches!(told, Told::Change(_))),
+        states: of(|call| matches!(call, SinkCall::State(..))),
+        changes: of(|call| matches!(call, SinkCall::Change(_))),
         abandoned: model.abandoned,
     }
 }

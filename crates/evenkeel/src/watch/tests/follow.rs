@@ -88,7 +88,7 @@ async fn expired_watch_leads_to_a_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn unavailable_server_is_retried_without_a_relist() {
-    for trouble in [
+    for unavailable in [
         || failure(429, "TooManyRequests"),
         || open().error(429, "TooManyRequests"),
         || unreachable(ErrorKind::ConnectionRefused),
@@ -98,8 +98,9 @@ async fn unavailable_server_is_retried_without_a_relist() {
         || failure(504, "Timeout"),
         || open().cut(),
     ] {
-        let answers = [list("10", "", &["a@3"]), trouble(), trouble(), open().modified("a@12")];
-        let run = listing(answers).await;
+        let responses =
+            [list("10", "", &["a@3"]), unavailable(), unavailable(), open().modified("a@12")];
+        let run = listing(responses).await;
         assert_eq!(run.requests, [paged("0"), watch("10"), watch("10"), watch("10"), watch("12")]);
         assert!(run.pause(2) >= Duration::from_millis(800));
         assert!(run.pause(3) >= Duration::from_millis(1600));
@@ -124,7 +125,7 @@ async fn retry_after_is_honoured() {
 
 #[tokio::test(start_paused = true)]
 async fn other_watch_errors_lead_to_a_relist() {
-    for trouble in [
+    for unavailable in [
         failure(500, "InternalError"),
         open().error(500, "InternalError"),
         open().error(504, "Timeout"),
@@ -134,7 +135,7 @@ async fn other_watch_errors_lead_to_a_relist() {
         // Closed within a second without an event.
         open(),
     ] {
-        let run = listing([list("10", "", &["a@3"]), trouble, list("20", "", &[])]).await;
+        let run = listing([list("10", "", &["a@3"]), unavailable, list("20", "", &[])]).await;
         assert_eq!(run.requests, [paged("0"), watch("10"), whole("10"), watch("20")]);
         assert!(run.pause(2) >= Duration::from_millis(800));
         assert!(run.log.iter().any(|line| line.starts_with("failing: ")), "{:?}", run.log);

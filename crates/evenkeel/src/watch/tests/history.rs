@@ -4,9 +4,9 @@ use super::super::history::is_lower;
 use super::script::{failure, list, open, unreachable};
 use super::*;
 
-async fn checking(answers: impl IntoIterator<Item = Answer>) -> Run {
+async fn checking(responses: impl IntoIterator<Item = ScriptedResponse>) -> Run {
     let options = ReflectorOptions { streaming: false, ..ReflectorOptions::default() };
-    script::run(scope(), options, answers).await
+    script::run(scope(), options, responses).await
 }
 
 const CHECK: &str = "limit=1";

@@ -147,10 +147,10 @@ async fn relist_at_an_unavailable_version_uses_the_latest() {
 
 #[tokio::test(start_paused = true)]
 async fn failing_list_is_retried_with_backoff() {
-    let mut answers: Vec<_> = (0..6).map(|_| failure(500, "InternalError")).collect();
-    answers.push(unreachable(ErrorKind::ConnectionReset));
-    answers.push(list("5", "", &[]));
-    let run = listing(answers).await;
+    let mut responses: Vec<_> = (0..6).map(|_| failure(500, "InternalError")).collect();
+    responses.push(unreachable(ErrorKind::ConnectionReset));
+    responses.push(list("5", "", &[]));
+    let run = listing(responses).await;
     assert_eq!(run.requests[..8], vec![paged("0"); 8]);
     for (index, base) in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000].into_iter().enumerate() {
         let base = Duration::from_millis(base);
@@ -274,12 +274,12 @@ async fn large_frame_does_not_block_other_tasks() {
         let version = name.trim_start_matches("a@");
         text + "{\"type\":\"ADDED\",\"object\":" + &script::object("a", version).to_string() + "}\n"
     });
-    for (streaming, answer) in
+    for (streaming, response) in
         [(false, list("9", "", &names)), (true, open().send(&stream).end("9", "true").wait(1))]
     {
         let options =
             ReflectorOptions { streaming, check_history: false, ..ReflectorOptions::default() };
-        let mut run = std::pin::pin!(script::run(scope(), options, [answer]));
+        let mut run = std::pin::pin!(script::run(scope(), options, [response]));
         let mut turns = 0;
         let run = std::future::poll_fn(|cx| {
             turns += 1;

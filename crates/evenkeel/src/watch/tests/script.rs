@@ -21,7 +21,7 @@ use crate::random::Random;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The scripted response to a request.
-pub(crate) struct Answer {
+pub(crate) struct ScriptedResponse {
     status: Option<StatusCode>,
     headers: HeaderMap,
     error: Option<std::io::ErrorKind>,
@@ -42,46 +42,46 @@ pub(crate) fn object(name: &str, version: &str) -> Value {
 }
 
 /// Returns a list of objects given as `name@version`.
-pub(crate) fn list(version: &str, token: &str, objects: &[&str]) -> Answer {
+pub(crate) fn list(version: &str, token: &str, objects: &[&str]) -> ScriptedResponse {
     let items: Vec<_> = objects.iter().map(|text| parse(text)).collect();
     let metadata = json!({"resourceVersion": version, "continue": token});
     body(&json!({"kind": "ConfigMapList", "metadata": metadata, "items": items}).to_string())
 }
 
 /// Returns a successful response with this body.
-pub(crate) fn body(text: &str) -> Answer {
-    Answer::new(StatusCode::OK).send(text)
+pub(crate) fn body(text: &str) -> ScriptedResponse {
+    ScriptedResponse::new(StatusCode::OK).send(text)
 }
 
 /// Returns an open watch without events.
-pub(crate) fn open() -> Answer {
-    Answer::new(StatusCode::OK)
+pub(crate) fn open() -> ScriptedResponse {
+    ScriptedResponse::new(StatusCode::OK)
 }
 
 /// Returns a connection error.
-pub(crate) fn unreachable(kind: std::io::ErrorKind) -> Answer {
-    Answer { error: Some(kind), ..open() }
+pub(crate) fn unreachable(kind: std::io::ErrorKind) -> ScriptedResponse {
+    ScriptedResponse { error: Some(kind), ..open() }
 }
 
 /// Returns no response.
-pub(crate) fn silent() -> Answer {
-    Answer { status: None, ..open() }
+pub(crate) fn silent() -> ScriptedResponse {
+    ScriptedResponse { status: None, ..open() }
 }
 
 /// Returns an error response.
-pub(crate) fn failure(code: u16, reason: &str) -> Answer {
+pub(crate) fn failure(code: u16, reason: &str) -> ScriptedResponse {
     let status = StatusCode::from_u16(code).unwrap();
-    Answer::new(status).send(&status_text(code, reason))
+    ScriptedResponse::new(status).send(&status_text(code, reason))
 }
 
 /// Returns the error for a version in the future of the server.
-pub(crate) fn too_large() -> Answer {
+pub(crate) fn too_large() -> ScriptedResponse {
     let status = json!({
         "kind": "Status", "status": "Failure", "code": 504, "reason": "Timeout",
         "message": "Timeout: Too large resource version: 20, current: 10",
         "details": {"causes": [{"reason": "ResourceVersionTooLarge", "message": "…"}]},
     });
-    Answer::new(StatusCode::GATEWAY_TIMEOUT).send(&status.to_string())
+    ScriptedResponse::new(StatusCode::GATEWAY_TIMEOUT).send(&status.to_string())
 }
 
 fn status_text(code: u16, reason: &str) -> String {
@@ -102,7 +102,7 @@ fn show(raw: &[u8]) -> String {
     format!("{}@{}", meta["name"].as_str().unwrap(), meta["resourceVersion"].as_str().unwrap())
 }
 
-impl Answer {
+impl ScriptedResponse {
     fn new(status: StatusCode) -> Self {
         Self { status: Some(status), headers: HeaderMap::new(), error: None, steps: Vec::new() }
     }
@@ -198,11 +198,11 @@ impl Run {
 pub(crate) async fn run(
     scope: Scope,
     options: ReflectorOptions,
-    answers: impl IntoIterator<Item = Answer>,
+    responses: impl IntoIterator<Item = ScriptedResponse>,
 ) -> Run {
     let begun = Instant::now();
     let state = Arc::new(Mutex::new(State {
-        answers: answers.into_iter().collect(),
+        responses: responses.into_iter().collect(),
         requests: Vec::new(),
         over: Arc::new(Notify::new()),
     }));
@@ -239,7 +239,7 @@ pub(crate) async fn run(
 }
 
 struct State {
-    answers: VecDeque<Answer>,
+    responses: VecDeque<ScriptedResponse>,
     requests: Vec<(Instant, http::request::Parts)>,
     over: Arc<Notify>,
 }
@@ -258,18 +258,18 @@ impl tower_service::Service<Request<kube::client::Body>> for Server {
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
         let mut state = self.0.lock();
         state.requests.push((Instant::now(), request.into_parts().0));
-        let Some(answer) = state.answers.pop_front() else {
+        let Some(scripted) = state.responses.pop_front() else {
             state.over.notify_one();
             return Box::pin(std::future::pending());
         };
         Box::pin(async move {
-            if let Some(kind) = answer.error {
+            if let Some(kind) = scripted.error {
                 return Err(std::io::Error::from(kind).into());
             }
-            let Some(status) = answer.status else { return std::future::pending().await };
-            let mut response = Response::new(Steps { steps: answer.steps.into(), sleep: None });
+            let Some(status) = scripted.status else { return std::future::pending().await };
+            let mut response = Response::new(Steps { steps: scripted.steps.into(), sleep: None });
             *response.status_mut() = status;
-            *response.headers_mut() = answer.headers;
+            *response.headers_mut() = scripted.headers;
             Ok(response)
         })
     }

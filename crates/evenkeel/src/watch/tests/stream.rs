@@ -84,11 +84,12 @@ async fn streaming_lists_are_not_requested_if_disabled() {
 
 #[tokio::test(start_paused = true)]
 async fn throttled_streaming_list_is_retried() {
-    for trouble in [
+    for unavailable in [
         || failure(429, "TooManyRequests").header("retry-after", "3"),
         || unreachable(std::io::ErrorKind::ConnectionRefused),
     ] {
-        let run = streaming([trouble(), trouble(), open().added("a@1").end("2", "true").wait(1)]);
+        let run =
+            streaming([unavailable(), unavailable(), open().added("a@1").end("2", "true").wait(1)]);
         let run = run.await;
         assert_eq!(run.requests, [stream(""), stream(""), stream(""), watch("2")]);
         assert!(run.log[0].starts_with("failing"));
@@ -161,7 +162,7 @@ async fn expired_streaming_list_uses_the_last_then_the_latest_version() {
 
 #[tokio::test(start_paused = true)]
 async fn streaming_list_that_always_expires_backs_off() {
-    let answers: Vec<_> = (0..40).map(|_| failure(410, "Expired")).collect();
-    let run = streaming(answers).await;
+    let responses: Vec<_> = (0..40).map(|_| failure(410, "Expired")).collect();
+    let run = streaming(responses).await;
     assert!(*run.times.last().unwrap() > Duration::from_secs(60), "{:?}", run.times);
 }
