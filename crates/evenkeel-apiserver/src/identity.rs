@@ -9,6 +9,7 @@ pub mod x509;
 
 use std::collections::BTreeMap;
 
+pub use evenkeel_pki::MASTERS;
 use evenkeel_schema::names;
 
 /// The name of a caller that presented no credentials.
@@ -17,8 +18,6 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of every caller whose credentials were accepted.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// The group that is always authorized.
-pub const MASTERS: &str = "system:masters";
 /// The [`Identity::extra`] key that names the credential itself, such as a certificate's digest.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 

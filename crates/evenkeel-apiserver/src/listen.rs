@@ -1,12 +1,10 @@
-//! The listener: certificates, TLS, connections, and the kubeconfig for them.
+//! The listener: TLS and connections.
 //!
 //! Passes requests on to the service with a [`Peer`] attached, and reads no path, header or body.
 //! It guarantees that a [`PeerIdentity::Verified`] caller holds the key of a certificate issued by
 //! a client authority, and that no task of a connection outlives [`Listener::serve`].
 
-pub mod certificates;
 mod files;
-pub mod kubeconfig;
 mod peer;
 mod serve;
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_pki::certificates::{self, Authority};
+use evenkeel_pki::kubeconfig::{self, Credential, Kubeconfig};
 use http::{Request, Response};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -22,8 +24,6 @@ use crate::hooks::service::allocator::Allocator;
 use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
 use crate::limits::Limits;
-use crate::listen::certificates::{self, Authority};
-use crate::listen::kubeconfig::{self, Credential, Kubeconfig};
 use crate::listen::tls::{self, Tls};
 use crate::listen::{BindError, Listener, Options as ListenOptions};
 use crate::metrics::Metrics;

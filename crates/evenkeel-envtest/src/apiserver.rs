@@ -11,13 +11,9 @@ use std::{convert::Infallible, error::Error as StdError, net::SocketAddr, path::
 use bytes::Bytes;
 use evenkeel_apiserver::{
     identity::token_file::TokenFile,
-    listen::{
-        Listener, Options,
-        certificates::{Authority, KeyedCertificate, load_bundle},
-        raise_open_files_limit,
-        tls::Tls,
-    },
+    listen::{Listener, Options, raise_open_files_limit, tls::Tls},
 };
+use evenkeel_pki::certificates::{Authority, KeyedCertificate, load_bundle};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;

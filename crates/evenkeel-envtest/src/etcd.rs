@@ -5,7 +5,8 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use evenkeel_apiserver::listen::{Listener, Options, certificates::KeyedCertificate, tls::Tls};
+use evenkeel_apiserver::listen::{Listener, Options, tls::Tls};
+use evenkeel_pki::certificates::KeyedCertificate;
 use http::Uri;
 use tokio::{sync::watch, task::JoinSet};
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_apiserver::identity::MASTERS;
-use evenkeel_apiserver::listen::certificates::{self, Authority};
-use evenkeel_apiserver::listen::kubeconfig::{Credential, Kubeconfig};
+use evenkeel_pki::MASTERS;
+use evenkeel_pki::certificates::{self, Authority};
+use evenkeel_pki::kubeconfig::{Credential, Kubeconfig};
 use http::Request;
 use http_body_util::Full;
 use tokio::time::Instant;

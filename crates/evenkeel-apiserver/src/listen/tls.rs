@@ -25,8 +25,11 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{PeerIdentity, certificates::KeyedCertificate};
-use crate::identity::x509;
+use evenkeel_pki::certificates::KeyedCertificate;
+use evenkeel_pki::x509;
+
+use super::PeerIdentity;
+use crate::identity;
 
 /// The serving certificate and the authorities of client certificates.
 #[derive(Clone)]
@@ -115,7 +118,7 @@ impl Tls {
             None => builder.with_no_client_auth(),
         };
         let mut config = builder
-            .with_single_cert(serving.chain.clone(), serving.key.clone_key())
+            .with_single_cert(serving.chain().to_vec(), serving.key().clone_key())
             .map_err(Error::Serving)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { acceptor: Arc::new(config).into(), clients, clock })
@@ -145,7 +148,7 @@ impl Tls {
         if let Err(error) = verifier.verify_client_cert(own, intermediates, now) {
             return PeerIdentity::Unverifiable(format!("verifying certificate failed: {error}"));
         }
-        match x509::identity(own) {
+        match identity::x509::identity(own) {
             Ok(Some(identity)) => PeerIdentity::Verified(identity),
             Ok(None) => PeerIdentity::Absent,
             Err(error) => PeerIdentity::Unverifiable(error.to_string()),

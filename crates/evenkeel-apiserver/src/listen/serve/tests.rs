@@ -17,7 +17,8 @@ use tokio::{
 
 use self::harness::{Client, Credentials, Pki, Server, http2};
 use super::*;
-use crate::{identity::x509, listen::certificates::KeyedCertificate};
+use evenkeel_pki::certificates::KeyedCertificate;
+use evenkeel_pki::x509;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer than any test may take: a test that waits for it has failed.
@@ -118,7 +119,7 @@ async fn certificate_is_verified_at_the_time_of_each_request() {
     let server = pki.serve_at(clock.clone());
     let client = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
     let (mut sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
-    let validity = x509::validity(&pki.admin.chain[0]).unwrap();
+    let validity = x509::validity(&pki.admin.chain()[0]).unwrap();
     let (first, last) = validity.into_inner();
     for (now, expected) in [
         (harness::NOW, "admin"),
@@ -140,9 +141,9 @@ async fn certificate_is_verified_at_the_time_of_each_request() {
 async fn version_1_certificate_is_unverifiable() {
     let pki = Pki::new();
     let server = Server::start(&pki, Options::default());
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/identity/x509/fixtures/v1.pem");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../evenkeel-pki/src/x509/fixtures/v1.pem");
     let old = KeyedCertificate::load(file.as_ref(), file.as_ref()).unwrap();
-    assert!(x509::is_version_1(&old.chain[0]));
+    assert!(x509::is_version_1(&old.chain()[0]));
     let credentials = Credentials::Issued(&old);
     for client in [Client::new(&pki, &["h2"], credentials), Client::tls12(&pki, credentials)] {
         let reply = client.get(server.address, "/whoami").await.unwrap();

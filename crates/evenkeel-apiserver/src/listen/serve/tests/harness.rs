@@ -1,5 +1,6 @@
 //! A server with a scripted service, and clients.
 
+use evenkeel_pki::certificates::{Authority, KeyedCertificate};
 use std::{
     convert::Infallible,
     fmt, io,
@@ -41,10 +42,7 @@ use super::{Listener, Options, Stopped, Tls};
 pub(super) use crate::listen::test_support::NOW;
 use crate::{
     identity::MASTERS,
-    listen::{
-        Peer, PeerIdentity,
-        certificates::{Authority, KeyedCertificate},
-    },
+    listen::{Peer, PeerIdentity},
 };
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -125,7 +123,7 @@ impl Pki {
 
     /// Issues a client certificate by the same authority that expired ten years ago.
     pub(super) fn issued_in_the_past(&self) -> KeyedCertificate {
-        self.authority.issue_client_at("admin", NOW - 10 * 365 * 86_400)
+        self.authority.issue_client_at("admin", None, NOW - 10 * 365 * 86_400).unwrap()
     }
 }
 
@@ -300,8 +298,8 @@ impl Client {
         let mut config = match resolver {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
-                let key = provider.key_provider.load_private_key(key.key.clone_key()).unwrap();
-                let key = CertifiedKey::new(certificate.chain.clone(), key);
+                let key = provider.key_provider.load_private_key(key.key().clone_key()).unwrap();
+                let key = CertifiedKey::new(certificate.chain().to_vec(), key);
                 builder.with_client_cert_resolver(Arc::new(Always(Arc::new(key))))
             }
         };

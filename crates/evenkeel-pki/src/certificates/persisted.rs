@@ -16,14 +16,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use rcgen::{Issuer, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject as _;
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
 
 use super::{
     Authority, DAY, Error, KeyedCertificate, authority_params, issue, parse_certificates, read,
 };
-use crate::identity::{MASTERS, x509};
-use crate::listen::kubeconfig::write_atomically;
+use crate::kubeconfig::write_atomically;
+use crate::{MASTERS, x509};
 
 const AUTHORITY: &str = "ca.pem";
 const ADMIN: &str = "admin.pem";
@@ -34,11 +34,7 @@ const RENEWAL: Duration = DAY.saturating_mul(90);
 
 impl Authority {
     /// Loads the authority in `directory`, or generates one and saves it there.
-    pub(crate) fn load_or_generate(
-        directory: &Path,
-        name: &str,
-        now_unix: u64,
-    ) -> Result<Self, Error> {
+    pub fn load_or_generate(directory: &Path, name: &str, now_unix: u64) -> Result<Self, Error> {
         let path = directory.join(AUTHORITY);
         if let Some(found) = load(&path)? {
             if is_fresh(&found, now_unix) {
@@ -70,7 +66,7 @@ impl Authority {
     }
 
     /// Loads the administrator's certificate in `directory`, or issues one and saves it there.
-    pub(crate) fn load_or_issue_admin(&self, directory: &Path) -> Result<KeyedCertificate, Error> {
+    pub fn load_or_issue_admin(&self, directory: &Path) -> Result<KeyedCertificate, Error> {
         let path = directory.join(ADMIN);
         if let Some(found) = load(&path)?
             && is_fresh(&found, self.now_unix)
@@ -122,7 +118,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::listen::test_support::{Directory, NOW};
+    use crate::test_support::{Directory, NOW};
 
     fn load_or_generate(directory: &Directory, now: u64) -> (Authority, KeyedCertificate) {
         let directory = directory.path().join("pki");

@@ -1,6 +1,6 @@
 //! Subjects issued by Go, openssl and rcgen, and invalid input.
 
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::*;
 
@@ -50,19 +50,7 @@ fn certificate_without_a_common_name_has_no_identity() {
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(rcgen::DnType::OrganizationName, "system:masters");
     let certificate = params.self_signed(&key).unwrap();
-    assert_eq!(identity(certificate.der()), Ok(None));
-}
-
-#[test]
-fn identity_carries_uid_and_the_digest_of_the_certificate() {
-    let identity = identity(&fixture(include_str!("fixtures/uid.pem"))).unwrap().unwrap();
-    assert_eq!((identity.user.as_str(), identity.uid.as_str()), ("carol", "7f2c"));
-    assert_eq!(identity.groups, ["system:authenticated"]);
-    // openssl x509 -in uid.pem -noout -fingerprint -sha256
-    assert_eq!(
-        identity.extra[CREDENTIAL_ID],
-        ["X509SHA256=5e1deb3def8e22923e623c10c2867379519b927e0e3a564f03f36c125ea74ca0"]
-    );
+    assert_eq!(user(certificate.der()), Ok(None));
 }
 
 #[test]
@@ -102,11 +90,11 @@ fn several_or_empty_uids_are_refused() {
         }
         certificate(&names)
     };
-    assert_eq!(identity(&with_uids(&["1"])).unwrap().unwrap().uid, "1");
-    assert_eq!(identity(&with_uids(&[""])), Err(Error::EmptyUid));
+    assert_eq!(user(&with_uids(&["1"])).unwrap().unwrap().uid, "1");
+    assert_eq!(user(&with_uids(&[""])), Err(Error::EmptyUid));
     let several = Error::SeveralUids(vec!["1".into(), "2".into()]);
     assert_eq!(several.to_string(), r#"expected 1 UID, but found multiple: ["1", "2"]"#);
-    assert_eq!(identity(&with_uids(&["1", "2"])), Err(several));
+    assert_eq!(user(&with_uids(&["1", "2"])), Err(several));
 }
 
 #[test]

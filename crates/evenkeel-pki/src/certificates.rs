@@ -16,9 +16,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _};
 
-use super::kubeconfig::write_atomically;
+use crate::kubeconfig::write_atomically;
 
 /// The names of a Kubernetes API server inside its cluster.
 const SERVICE_NAMES: [&str; 5] = [
@@ -89,8 +89,8 @@ pub struct Authority {
 
 /// A certificate, the issuers to send with it, and its private key.
 pub struct KeyedCertificate {
-    pub(super) chain: Vec<CertificateDer<'static>>,
-    pub(super) key: PrivateKeyDer<'static>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
     certificate_pem: String,
     key_pem: String,
 }
@@ -152,20 +152,22 @@ impl Authority {
 
     /// Issues a client certificate for `user` in `group`.
     pub fn issue_client(&self, user: &str, group: Option<&str>) -> Result<KeyedCertificate, Error> {
-        let mut params = params(user, self.now_unix);
+        self.issue_client_at(user, group, self.now_unix)
+    }
+
+    /// Like [`issue_client`](Self::issue_client), for a certificate issued at another time.
+    pub fn issue_client_at(
+        &self,
+        user: &str,
+        group: Option<&str>,
+        now_unix: u64,
+    ) -> Result<KeyedCertificate, Error> {
+        let mut params = params(user, now_unix);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         if let Some(group) = group {
             params.distinguished_name.push(DnType::OrganizationName, group);
         }
         self.issue(user, params)
-    }
-
-    /// Issues a client certificate with another start of validity.
-    #[cfg(test)]
-    pub(crate) fn issue_client_at(&self, user: &str, now_unix: u64) -> KeyedCertificate {
-        let mut params = params(user, now_unix);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue(user, params).unwrap()
     }
 
     fn issue(&self, name: &str, mut params: CertificateParams) -> Result<KeyedCertificate, Error> {
@@ -219,6 +221,16 @@ impl KeyedCertificate {
         write_atomically(&certificate, self.certificate_pem.as_bytes(), 0o644)
             .map_err(file(&certificate))?;
         write_atomically(&key, self.key_pem.as_bytes(), 0o600).map_err(file(&key))
+    }
+
+    /// Returns the certificate followed by the issuers to send with it, in DER form.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
+    /// Returns the private key in DER form, which is a secret.
+    pub fn key(&self) -> &PrivateKeyDer<'static> {
+        &self.key
     }
 
     /// Returns the certificate followed by its known issuers.

@@ -5,10 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::listen::{
-    certificates::Authority,
-    test_support::{Directory, NOW},
-};
+use crate::certificates::Authority;
+use crate::test_support::{Directory, NOW};
 
 fn parse(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()

@@ -14,7 +14,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::certificates::KeyedCertificate;
+use crate::certificates::KeyedCertificate;
 
 /// What a client needs to connect and authenticate.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,11 @@ impl std::fmt::Debug for Credential<'_> {
 }
 
 /// Atomically replaces the file at `path` by one with `content` and the permissions `mode`.
-pub(crate) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+///
+/// # Errors
+///
+/// If the file cannot be written.
+pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let (mut file, temporary) = create_beside(path, mode)?;
     let result = file.write_all(content).and_then(|()| fs::rename(&temporary, path));
     if result.is_err() {

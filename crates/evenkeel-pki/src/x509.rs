@@ -1,0 +1,171 @@
+//! Reads certificates: the user and groups of the subject, validity and public key.
+//!
+//! The chain has to be verified first: a subject alone proves nothing. The parser reads
+//! only up to the subject, checks every length against the remaining input, and allocates only for
+//! the values it returns, so a hostile certificate costs at most its own size.
+
+mod der;
+
+use std::ops::RangeInclusive;
+
+use self::der::{Reader, Tag};
+
+/// Why a certificate cannot be read or has no valid user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes are not the DER of an X.509 certificate.
+    #[error("malformed certificate: {0}")]
+    Malformed(&'static str),
+    /// An attribute of the subject is not valid in its declared character set.
+    #[error("invalid RDNSequence: invalid attribute value: {0}")]
+    InvalidText(&'static str),
+    /// The subject contains more than one user id.
+    #[error("expected 1 UID, but found multiple: {0:?}")]
+    SeveralUids(Vec<String>),
+    /// The subject contains an empty user id.
+    #[error("UID cannot be an empty string")]
+    EmptyUid,
+}
+
+/// The user in a client certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct User {
+    /// The user name.
+    pub name: String,
+    /// The user id; often empty.
+    pub uid: String,
+    /// The groups, in order.
+    pub groups: Vec<String>,
+}
+
+/// The parts of a certificate's subject that form a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Subject {
+    /// The last common name; empty if there is none.
+    common_name: String,
+    /// Every organization, in order.
+    organizations: Vec<String>,
+    /// Every Kubernetes user id, in order.
+    uids: Vec<String>,
+}
+
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
+/// 1.3.6.1.4.1.57683.2, the user id in the arc of Kubernetes.
+const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
+
+/// Returns the user in the certificate `certificate` (DER): the name from the common name, groups
+/// from the organizations.
+///
+/// Returns `None` if the subject has no common name: such a certificate does not authenticate.
+///
+/// # Errors
+///
+/// If the certificate is malformed, or its user ids are invalid.
+pub fn user(certificate: &[u8]) -> Result<Option<User>, Error> {
+    let subject = subject(certificate)?;
+    if subject.common_name.is_empty() {
+        return Ok(None);
+    }
+    let uid = match subject.uids.as_slice() {
+        [] => String::new(),
+        [uid] if uid.is_empty() => return Err(Error::EmptyUid),
+        [uid] => uid.clone(),
+        _ => return Err(Error::SeveralUids(subject.uids)),
+    };
+    Ok(Some(User { name: subject.common_name, uid, groups: subject.organizations }))
+}
+
+/// Returns whether `certificate` (DER) is an X.509 version 1 certificate, without extensions.
+pub fn is_version_1(certificate: &[u8]) -> bool {
+    body(certificate).is_ok_and(|tbs| !tbs.begins_with(Tag::VERSION))
+}
+
+/// Returns the validity of `certificate` (DER), in seconds since the epoch.
+pub fn validity(certificate: &[u8]) -> Option<RangeInclusive<u64>> {
+    let mut tbs = body(certificate).ok()?;
+    skip_to_validity(&mut tbs).ok()?;
+    let mut validity = tbs.enter(Tag::SEQUENCE, "no validity").ok()?;
+    let mut time = || {
+        let (tag, value) = validity.next("no time").ok()?;
+        der::time(tag, value)
+    };
+    Some(time()?..=time()?)
+}
+
+/// A public key to verify signatures with.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PublicKey<'a> {
+    /// Object identifier and parameters.
+    pub algorithm: &'a [u8],
+    /// The key itself.
+    pub bits: &'a [u8],
+}
+
+/// Parses the public key of `certificate` (DER).
+///
+/// # Errors
+///
+/// If the certificate is malformed.
+pub fn public_key(certificate: &[u8]) -> Result<PublicKey<'_>, Error> {
+    let mut tbs = body(certificate)?;
+    skip_to_validity(&mut tbs)?;
+    tbs.enter(Tag::SEQUENCE, "no validity")?;
+    tbs.enter(Tag::SEQUENCE, "no subject")?;
+    let mut key = tbs.enter(Tag::SEQUENCE, "no public key")?;
+    let algorithm = key.enter(Tag::SEQUENCE, "no public key algorithm")?.rest();
+    match key.enter(Tag::BIT_STRING, "no public key")?.rest() {
+        [0, bits @ ..] => Ok(PublicKey { algorithm, bits }),
+        _ => Err(Error::Malformed("no public key")),
+    }
+}
+
+/// Returns the signed part of the certificate (`tbsCertificate`).
+fn body(certificate: &[u8]) -> Result<Reader<'_>, Error> {
+    let mut outer = Reader::new(certificate);
+    let mut certificate = outer.enter(Tag::SEQUENCE, "no certificate")?;
+    certificate.enter(Tag::SEQUENCE, "no certificate body")
+}
+
+fn skip_to_validity(tbs: &mut Reader<'_>) -> Result<(), Error> {
+    tbs.skip_if(Tag::VERSION)?;
+    tbs.enter(Tag::INTEGER, "no serial number")?;
+    tbs.enter(Tag::SEQUENCE, "no signature algorithm")?;
+    tbs.enter(Tag::SEQUENCE, "no issuer")?;
+    Ok(())
+}
+
+/// Parses the subject of `certificate` (DER).
+fn subject(certificate: &[u8]) -> Result<Subject, Error> {
+    let mut tbs = body(certificate)?;
+    skip_to_validity(&mut tbs)?;
+    tbs.enter(Tag::SEQUENCE, "no validity")?;
+    let mut names = tbs.enter(Tag::SEQUENCE, "no subject")?;
+
+    let mut subject = Subject::default();
+    while !names.is_empty() {
+        let mut set = names.enter(Tag::SET, "invalid RDNSequence")?;
+        while !set.is_empty() {
+            let mut attribute =
+                set.enter(Tag::SEQUENCE, "invalid RDNSequence: invalid attribute")?;
+            let oid =
+                attribute.enter(Tag::OID, "invalid RDNSequence: invalid attribute type")?.rest();
+            let (tag, value) = attribute.next("invalid RDNSequence: invalid attribute value")?;
+            // Unused attributes are decoded, too: a malformed certificate is always rejected.
+            let text = der::text(tag, value).map_err(Error::InvalidText)?;
+            match oid {
+                COMMON_NAME => subject.common_name = text,
+                ORGANIZATION => subject.organizations.push(text),
+                UID => subject.uids.push(text),
+                _ => {}
+            }
+        }
+    }
+    Ok(subject)
+}
+
+#[cfg(test)]
+mod tests;
