@@ -36,10 +36,12 @@ pub(crate) fn to_unsaved_record(
         _ => Labels::default(),
     };
     let gvk = resource.storage_gvk();
-    let selectable = resource.selectable.iter().map(|label| match &resource.type_info {
-        TypeInfo::Builtin(_) => fields::value(gvk, label, &object).unwrap_or_default(),
-        TypeInfo::Custom(custom) => Cow::Owned(custom.selectable_value(label, &object)),
-    });
+    // Those of a custom resource differ by version and are read from the object.
+    let selectable = match resource.is_custom() {
+        true => [].iter(),
+        false => resource.selectable.iter(),
+    };
+    let selectable = selectable.map(|label| fields::value(gvk, label, &object).unwrap_or_default());
     let selectable = selectable.collect();
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or("").into();
     replace_null_bytes(resource, &mut object);

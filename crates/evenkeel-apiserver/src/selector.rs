@@ -4,22 +4,29 @@ mod field;
 
 mod label;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use self::field::FieldSelector;
 use self::label::LabelSelector;
+use crate::codec;
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::request::query::ListOptions;
 use crate::status::Status;
 use crate::storage::Record;
 
 /// The label and field selectors of a request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Filter {
     labels: LabelSelector,
     fields: FieldSelector,
+    /// The custom resource, if its fields are selected. They are read from the object: each version
+    /// of a CRD declares its own, and sets its own defaults.
+    custom: Option<Arc<Resource>>,
 }
 
 impl Filter {
-    pub(crate) fn parse(resource: &Resource, options: &ListOptions) -> Result<Self, Status> {
+    pub(crate) fn parse(resource: &Arc<Resource>, options: &ListOptions) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
         let fields = match &resource.type_info {
             TypeInfo::Builtin(_) => {
@@ -33,12 +40,13 @@ impl Filter {
             }
         };
         let fields = fields.map_err(Status::bad_request)?;
-        Ok(Self { labels, fields })
+        let reads_object = resource.is_custom() && fields.selects_declared_fields();
+        Ok(Self { labels, fields, custom: reads_object.then(|| resource.clone()) })
     }
 
     /// Selects the object of this name only.
     pub(crate) fn named(name: &str) -> Self {
-        Self { labels: LabelSelector::default(), fields: FieldSelector::name(name) }
+        Self { fields: FieldSelector::name(name), ..Self::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -46,7 +54,19 @@ impl Filter {
     }
 
     pub(crate) fn matches(&self, record: &Record) -> bool {
-        self.labels.matches(&record.labels) && self.fields.matches(record)
+        if !self.labels.matches(&record.labels) {
+            return false;
+        }
+        let Some(resource) = &self.custom else {
+            let stored = |at| Cow::Borrowed(record.fields.get(at).unwrap_or_default());
+            return self.fields.matches(record, stored);
+        };
+        let Ok(object) = codec::value(resource, record) else { return false };
+        self.fields.matches(record, |at| {
+            let custom = resource.custom().zip(resource.selectable.get(at));
+            let value = custom.map(|(custom, label)| custom.selectable_value(label, &object));
+            Cow::Owned(value.unwrap_or_default())
+        })
     }
 
     /// Returns the name that objects must have to be selected, if there is one.

@@ -1,7 +1,9 @@
 //! Field selectors: `metadata.name=web,status.phase!=Running`.
 //!
-//! Only fields that a kind declares can be selected; their values are extracted when an object is
-//! stored, so that lists and watches do not decode objects to filter them.
+//! Only fields that a kind declares can be selected. Those of built-in kinds are extracted when an
+//! object is stored, so that lists and watches do not decode objects to filter them.
+
+use std::borrow::Cow;
 
 use crate::storage::Record;
 
@@ -20,8 +22,8 @@ struct Requirement {
 enum Field {
     Name,
     Namespace,
-    /// The index in the fields of the record.
-    Other(usize),
+    /// The index among the fields that the kind declares.
+    Declared(usize),
 }
 
 impl FieldSelector {
@@ -47,7 +49,7 @@ impl FieldSelector {
                 label => known
                     .iter()
                     .position(|k| k.as_ref() == label)
-                    .map(Field::Other)
+                    .map(Field::Declared)
                     .ok_or_else(|| format!("field label not supported: {label}"))?,
             };
             all.push(Requirement { field, equals, value });
@@ -73,12 +75,22 @@ impl FieldSelector {
             .filter(|name| !name.is_empty())
     }
 
-    pub(crate) fn matches(&self, record: &Record) -> bool {
+    /// Returns whether any field besides name and namespace is selected.
+    pub(crate) fn selects_declared_fields(&self) -> bool {
+        self.0.iter().any(|requirement| matches!(requirement.field, Field::Declared(_)))
+    }
+
+    /// Returns whether the object matches, given the values of the declared fields by index.
+    pub(crate) fn matches<'a>(
+        &self,
+        record: &'a Record,
+        declared: impl Fn(usize) -> Cow<'a, str>,
+    ) -> bool {
         self.0.iter().all(|requirement| {
             let value = match requirement.field {
-                Field::Name => record.key.name(),
-                Field::Namespace => record.key.namespace(),
-                Field::Other(at) => record.fields.get(at).unwrap_or(""),
+                Field::Name => Cow::Borrowed(record.key.name()),
+                Field::Namespace => Cow::Borrowed(record.key.namespace()),
+                Field::Declared(at) => declared(at),
             };
             (value == requirement.value) == requirement.equals
         })

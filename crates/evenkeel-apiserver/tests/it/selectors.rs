@@ -156,3 +156,49 @@ async fn null_label_is_stored_as_empty() {
     assert_eq!(cluster.names(&format!("{WIDGETS}?labelSelector=tier%3D")).await, ["odd"]);
     assert_eq!(cluster.names(&format!("{WIDGETS}?labelSelector=!tier")).await, [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_version_of_a_crd_selects_by_its_own_fields() {
+    let cluster = Cluster::new().await;
+    let version = |name: &str, selectable: &str| {
+        json!({
+            "name": name, "served": true, "storage": name == "v2",
+            "selectableFields": [{"jsonPath": selectable}],
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "integer"},
+                // Upstream rejects selectable fields where all versions have one schema.
+                name: {"type": "string"},
+            }}},
+        })
+    };
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gears.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster",
+            "names": {"plural": "gears", "kind": "Gear"},
+            "versions": [version("v1", ".a"), version("v2", ".b")],
+        },
+    });
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    cluster.post(crds, crd).await.expect(201);
+    let gear = json!({
+        "apiVersion": "example.com/v1", "kind": "Gear", "metadata": {"name": "g"},
+        "a": "1", "b": "2", "c": 3,
+    });
+    cluster.post("/apis/example.com/v1/gears", gear).await.expect(201);
+    let matches = async |version: &str, selector: &str| {
+        let path = format!("/apis/example.com/{version}/gears?fieldSelector={selector}");
+        !cluster.names(&path).await.is_empty()
+    };
+    assert!(matches("v1", "a%3D1").await);
+    assert!(matches("v2", "b%3D2").await);
+    assert!(!matches("v2", "b%3D1").await);
+
+    // A field that is declared later selects objects that were stored before.
+    let versions = json!([version("v1", ".c"), version("v2", ".b")]);
+    let path = format!("{crds}/gears.example.com");
+    cluster.merge(&path, json!({"spec": {"versions": versions}})).await.expect(200);
+    assert!(matches("v1", "c%3D3").await);
+    assert!(!matches("v1", "c%3D").await);
+}
