@@ -32,8 +32,8 @@ async fn all_scenarios_pass_on_a_real_kube_apiserver() {
         Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     config.default_retry = false;
     let client = Client::try_from(config).unwrap();
-    for (claim, story) in scenarios::ALL {
+    for (claim, scenario) in scenarios::ALL {
         eprintln!("{claim}");
-        story(&client).await;
+        scenario(&client).await;
     }
 }

@@ -12,8 +12,8 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 
 #[test]
 fn identifiers_are_split_into_words() {
-    let found = words::split("fn settleAll(HTTPServer: told_once) // Nobody's");
-    let words = ["fn", "settle", "all", "httpserver", "told", "once", "nobody", "s"];
+    let found = words::split("fn listAll(HTTPServer: sent_once) // Client's");
+    let words = ["fn", "list", "all", "httpserver", "sent", "once", "client", "s"];
     assert_eq!(found, words);
 }
 

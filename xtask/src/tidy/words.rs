@@ -72,7 +72,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     findings
 }
 
-/// The words of a line in lower case: `HotKeys::settle_all` has four of them.
+/// The words of a line in lower case: `HashMap::get_or_insert` has five of them.
 pub(super) fn split(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_lower = false;

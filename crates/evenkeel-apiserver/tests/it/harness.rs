@@ -25,7 +25,7 @@ pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 /// The timeout for results that are expected immediately.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server and a client with admin permissions.
 pub(crate) struct Cluster {
@@ -180,7 +180,7 @@ pub(crate) async fn send(
 ) -> TestResponse {
     let response = service.call(request(method, path, headers, body)).await.unwrap();
     let (parts, body) = response.into_parts();
-    let bytes = timeout(PATIENCE, body.collect()).await.unwrap().unwrap().to_bytes();
+    let bytes = timeout(TIMEOUT, body.collect()).await.unwrap().unwrap().to_bytes();
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     TestResponse { status: parts.status.as_u16(), headers: parts.headers, bytes, body }
 }
@@ -231,7 +231,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Returns the next event, which must arrive within the timeout.
     pub(crate) async fn next(&mut self) -> Value {
-        self.next_within(PATIENCE).await
+        self.next_within(TIMEOUT).await
     }
 
     pub(crate) async fn next_within(&mut self, time: Duration) -> Value {

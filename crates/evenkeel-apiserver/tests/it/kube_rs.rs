@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::harness::{Cluster, PATIENCE};
+use crate::harness::{Cluster, TIMEOUT};
 
 /// A greeting that is written to a ConfigMap.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -65,7 +65,7 @@ async fn define(client: &Client) {
         .unwrap();
     let established =
         await_condition(definitions, "greetings.example.com", conditions::is_crd_established());
-    timeout(PATIENCE, established).await.unwrap().unwrap();
+    timeout(TIMEOUT, established).await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +103,7 @@ async fn raw_watch_is_decoded() {
     let from = cluster.server.revision().to_string();
     let mut events = api.watch(&WatchParams::default(), &from).await.unwrap().boxed();
     let created = api.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
-    let event = timeout(PATIENCE, events.try_next()).await.unwrap().unwrap().unwrap();
+    let event = timeout(TIMEOUT, events.try_next()).await.unwrap().unwrap().unwrap();
     assert!(matches!(&event, WatchEvent::Added(object) if *object == created), "{event:?}");
 }
 
@@ -133,7 +133,7 @@ async fn follow(config: watcher::Config) {
     let mut seen = Vec::new();
     let mut step = 0;
     while step < 4 {
-        let event = timeout(PATIENCE, events.try_next()).await.unwrap().unwrap().unwrap();
+        let event = timeout(TIMEOUT, events.try_next()).await.unwrap().unwrap().unwrap();
         match event {
             watcher::Event::Init => seen.push("init".to_owned()),
             watcher::Event::InitApply(object) => seen.push(format!("had {}", object.name_any())),

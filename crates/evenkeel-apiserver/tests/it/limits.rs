@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::harness::{CONFIG_MAPS, PATIENCE};
+use crate::harness::{CONFIG_MAPS, TIMEOUT};
 
 /// A client that writes raw HTTP/1.1.
 struct Raw {
@@ -73,7 +73,7 @@ impl Raw {
 /// Reads the status code of the response, without sending the rest of the body.
 async fn code(stream: &mut TlsStream<TcpStream>) -> u16 {
     let mut head = [0; 12];
-    timeout(PATIENCE, stream.read_exact(&mut head)).await.expect("no response").unwrap();
+    timeout(TIMEOUT, stream.read_exact(&mut head)).await.expect("no response").unwrap();
     String::from_utf8_lossy(&head)[9..].parse().unwrap()
 }
 
@@ -174,7 +174,7 @@ async fn http2_connection_closes_after_an_unauthenticated_request() {
     let request = http::Request::get(format!("{}/readyz", serving.url()));
     let request = request.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
     let exchange = async { sender.send_request(request).await.unwrap().status() };
-    let (status, ended) = timeout(PATIENCE, async { tokio::join!(exchange, connection) })
+    let (status, ended) = timeout(TIMEOUT, async { tokio::join!(exchange, connection) })
         .await
         .expect("the connection stays open");
     assert_eq!(status, 200);

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use crate::harness::{Cluster, PATIENCE};
+use crate::harness::{Cluster, TIMEOUT};
 
 const ANY_PORT: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
@@ -83,7 +83,7 @@ struct Reply {
 impl Reply {
     async fn read(response: http::Response<Incoming>) -> Self {
         let (status, version) = (response.status().as_u16(), response.version());
-        let body = timeout(PATIENCE, response.into_body().collect()).await.unwrap().unwrap();
+        let body = timeout(TIMEOUT, response.into_body().collect()).await.unwrap().unwrap();
         Self { status, version, body: body.to_bytes() }
     }
 
@@ -165,16 +165,16 @@ async fn stop_does_not_wait_for_watches() {
     };
     api.create(&PostParams::default(), &map).await.unwrap();
     for watch in &mut watches {
-        let event = timeout(PATIENCE, watch.try_next()).await.unwrap().unwrap().unwrap();
+        let event = timeout(TIMEOUT, watch.try_next()).await.unwrap().unwrap().unwrap();
         assert!(matches!(&event, WatchEvent::Added(map) if map.name_any() == "a"), "{event:?}");
     }
 
     let begun = Instant::now();
     server.stop();
-    timeout(PATIENCE, serving.stop()).await.unwrap();
+    timeout(TIMEOUT, serving.stop()).await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     for watch in &mut watches {
-        let end = timeout(PATIENCE, watch.try_next()).await.unwrap();
+        let end = timeout(TIMEOUT, watch.try_next()).await.unwrap();
         assert!(!matches!(end, Ok(Some(_))), "the watch should end: {end:?}");
     }
 }

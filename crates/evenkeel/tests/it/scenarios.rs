@@ -21,10 +21,10 @@ use crate::harness::{World, start, stop};
 /// Real servers are slower.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-type Story = for<'a> fn(&'a kube::Client) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type Scenario = for<'a> fn(&'a kube::Client) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// All scenarios by name.
-pub(crate) const ALL: &[(&str, Story)] = &[
+pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("own writes are read back at once", |client| Box::pin(own_writes(client))),
     ("children are applied, healed and followed", |client| Box::pin(children(client))),
     ("finalizers and status go their way", |client| Box::pin(finalizers(client))),
@@ -34,9 +34,9 @@ pub(crate) const ALL: &[(&str, Story)] = &[
 
 #[tokio::test(start_paused = true)]
 async fn all_scenarios_pass_on_the_embedded_server() {
-    for (_, story) in ALL {
+    for (_, scenario) in ALL {
         let world = World::new().await;
-        story(&world.admin()).await;
+        scenario(&world.admin()).await;
     }
 }
 

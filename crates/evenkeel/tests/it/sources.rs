@@ -43,11 +43,11 @@ async fn watch_that_does_not_sync_is_reported_with_the_error_and_recovers() {
     let manager = world.manager();
     let (reconciler, mut received) = recording::<ConfigMap>();
     let controller = manager.controller(reconciler).owns::<Pod>().register().unwrap();
-    let (other, mut other_told) = recording::<ConfigMap>();
+    let (other, mut other_keys) = recording::<ConfigMap>();
     manager.controller(other).named("other").register().unwrap();
     let running = start(&manager);
     // The other controllers run.
-    assert_eq!(next(&mut other_told).await, key("a"));
+    assert_eq!(next(&mut other_keys).await, key("a"));
     until(|| matches!(controller.phase(), Phase::SyncTimedOut(_))).await;
     let Phase::SyncTimedOut(error) = controller.phase() else { panic!() };
     assert!(error.contains("watch of Pod"), "{error}");
@@ -239,11 +239,11 @@ async fn type_may_be_removed_and_added_while_the_controller_runs() {
     let (reconciler, mut received) = recording::<Widget>();
     let optional = TypeOptions::new().optional();
     manager.controller(reconciler).cached(optional).register().unwrap();
-    let (other, mut other_told) = recording::<ConfigMap>();
+    let (other, mut other_keys) = recording::<ConfigMap>();
     manager.controller(other).register().unwrap();
     let running = start(&manager);
     world.create_map("a").await;
-    assert_eq!(next(&mut other_told).await, key("a"));
+    assert_eq!(next(&mut other_keys).await, key("a"));
     until(|| manager.readiness().is_ready()).await;
 
     let definitions = evenkeel::kube::Api::<CustomResourceDefinition>::all(world.admin());
@@ -261,7 +261,7 @@ async fn type_may_be_removed_and_added_while_the_controller_runs() {
     definitions.delete("widgets.example.com", &Default::default()).await.unwrap();
     assert_eq!(next(&mut received).await, key("w"), "the object is deleted with its type");
     world.create_map("b").await;
-    assert_eq!(next(&mut other_told).await, key("b"));
+    assert_eq!(next(&mut other_keys).await, key("b"));
     until(|| manager.readiness().is_ready()).await;
     stop(&manager, running).await;
 }

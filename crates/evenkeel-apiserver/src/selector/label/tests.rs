@@ -94,7 +94,7 @@ fn every_invalid_value_is_reported_by_its_place_in_the_sorted_set() {
                  an integer, values[0][a]: Invalid value: \"x-\": {RULE}]"
             ),
         ),
-        // How it is written comes before what it says.
+        // Syntax errors come before invalid values.
         ("a in (x-", "found '', expected: ',' or ')'".to_owned()),
     ] {
         let error = LabelSelector::parse(text).unwrap_err();
