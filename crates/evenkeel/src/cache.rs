@@ -17,6 +17,8 @@ mod entry;
 
 mod error;
 
+pub(crate) mod event;
+
 mod feed;
 
 mod decoded_lru;
@@ -55,12 +57,14 @@ use serde::de::DeserializeOwned;
 pub use entry::{DecodeError, Entry};
 pub use error::{DeclareError, FailureReason, ReadError, SyncError, WatchFailure};
 pub use informer::Informer;
-pub use meta::{Meta, Owner, Version};
+pub use meta::{Meta, Owner};
 pub use options::{CacheOptions, TypeOptions};
 pub use overlay::UnknownOutcome;
 pub use query::Query;
 pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;
+
+pub use crate::version::Version;
 
 use self::contents::Contents;
 use self::decoded_lru::DecodedLru;

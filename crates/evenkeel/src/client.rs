@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 pub use delete::{Delete, DeleteCollection};
 pub use dynamic::Dynamic;
-pub use error::{Error, RequestInfo, Target};
+pub use error::Error;
 pub use kube::api::{Patch, ValidationDirective};
 pub use lazy::LazyList;
 pub use live::Live;
@@ -46,6 +46,8 @@ pub use read::List;
 pub use retry::retry_on_conflict;
 pub use subresource::Subresource;
 pub use write::Write;
+
+pub use crate::request_info::{RequestInfo, Target};
 
 use crate::cache::Cache;
 use crate::connect::Transport;

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod tests;
 
+mod config;
+
 mod transport;
 
 use std::error::Error as StdError;
@@ -30,10 +32,12 @@ use tokio::time::Instant;
 use tower::util::BoxCloneService;
 use tower::{Layer as _, Service, ServiceExt as _};
 
+use self::config::Access;
+pub use self::config::ConfigError;
+pub(crate) use self::config::connect;
 pub(crate) use self::transport::Transport;
 
 use crate::error::{BoxError, chain};
-use crate::manager::{Access, ConfigError};
 
 /// The idle time before the first TCP keepalive probe.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(15);
@@ -58,7 +62,7 @@ type Stack = BoxCloneService<Request<Body>, Response<ResponseBody>, BoxError>;
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Connects to the cluster of `access`.
-pub(crate) async fn connect(access: Access) -> Result<Transport, ConfigError> {
+async fn open(access: Access) -> Result<Transport, ConfigError> {
     let config = access.load().await?;
     let failed = |error| ConfigError::Client(Box::new(error));
     let namespace = config.default_namespace.clone();

@@ -2,8 +2,6 @@
 
 mod builder;
 
-mod context;
-
 mod throttle;
 
 mod run;
@@ -19,10 +17,10 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use builder::ControllerBuilder;
-pub use context::Context;
 pub use counts::ReconcileCounts;
 pub use watches::{Watch, WatchError, WatchGuard};
 
+pub use crate::context::Context;
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::queue::{Cause, Queue};

@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::Entry;
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::controller::Context;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
@@ -48,7 +47,7 @@ struct PendingEvent {
 /// Records Kubernetes events as one component; see
 /// [`Manager::event_recorder`](crate::Manager::event_recorder).
 ///
-/// A reconciler records events about its own object with [`Context::event`].
+/// A reconciler records events about its own object with [`Context::event`](crate::Context::event).
 #[derive(Clone)]
 pub struct EventRecorder {
     reporting_controller: Arc<str>,
@@ -94,7 +93,7 @@ impl Entry {
     }
 }
 
-fn reference(
+pub(crate) fn reference(
     kind: &Kind,
     key: &Key,
     uid: Option<String>,
@@ -140,7 +139,13 @@ impl EventRecorder {
         self.record(regarding.clone(), true, reason, note);
     }
 
-    fn record(&self, regarding: ObjectReference, warning: bool, reason: &str, note: &str) {
+    pub(crate) fn record(
+        &self,
+        regarding: ObjectReference,
+        warning: bool,
+        reason: &str,
+        note: &str,
+    ) {
         self.sender.send(PendingEvent {
             reporting_controller: self.reporting_controller.clone(),
             regarding,
@@ -191,29 +196,6 @@ impl EventWriter {
             () = write => {}
             () = flush_timeout => {}
         }
-    }
-}
-
-impl<K: Object> Context<K> {
-    /// Records an event of type Normal about the reconciled object.
-    ///
-    /// `reason` is one word in CamelCase, `note` a sentence. Repeats are merged into a series. The
-    /// call does not block, and a failure to write the event is only logged.
-    pub fn event(&self, reason: &str, note: &str) {
-        self.record_event(false, reason, note);
-    }
-
-    /// Records an event of type Warning; otherwise as [`event`](Context::event).
-    pub fn warning_event(&self, reason: &str, note: &str) {
-        self.record_event(true, reason, note);
-    }
-
-    fn record_event(&self, warning: bool, reason: &str, note: &str) {
-        let regarding = match &self.object {
-            Some(object) => object_reference(&**object),
-            None => reference(&Kind::of::<K>(), &self.key, None, None),
-        };
-        self.event_recorder.record(regarding, warning, reason, note);
     }
 }
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::cache::event::ObjectEvent;
 use crate::cache::{Cache, Entry, Query, ReadError};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
-use crate::object_event::ObjectEvent;
 
 /// Maps an event to the keys to enqueue; each key is enqueued once per event.
 #[derive(Clone)]

@@ -42,6 +42,10 @@ mod kind;
 
 mod uid;
 
+mod version;
+
+mod request_info;
+
 mod clock;
 
 mod random;
@@ -61,8 +65,6 @@ mod watch;
 
 pub mod cache;
 
-mod object_event;
-
 // Event handling.
 mod source;
 
@@ -75,6 +77,8 @@ pub mod queue;
 
 pub mod controller;
 
+mod context;
+
 mod reconcile;
 
 // Helpers for reconcilers.
@@ -86,11 +90,7 @@ mod child;
 
 mod difference;
 
-mod finalizer;
-
 pub mod condition;
-
-mod status;
 
 mod events;
 
@@ -103,20 +103,20 @@ pub mod logging;
 
 pub mod manifest;
 
+pub use cache::event::ObjectEvent;
 pub use child::{AdoptError, OperationResult, child_name};
 pub use clock::Clock;
 pub use condition::{Condition, ConditionStatus, Conditions};
-pub use controller::{Context, ControllerHandle, Watch};
+pub use context::{Context, StatusUpdate};
+pub use controller::{ControllerHandle, Watch};
 pub use error::{BoxError, Error, Result, chain};
 pub use events::{EventRecorder, object_reference};
 pub use handler::{Handler, MapContext};
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;
-pub use object_event::ObjectEvent;
 pub use reconcile::{Action, Reconciler, reconciler_fn, retry_after, terminal};
 pub use source::{KeySender, Source};
-pub use status::StatusUpdate;
 pub use uid::Uid;
 
 pub use k8s_openapi;

@@ -9,8 +9,6 @@
 
 mod args;
 
-mod config;
-
 mod lifecycle;
 
 mod readiness;
@@ -31,16 +29,16 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use args::{Args, Program};
-pub(crate) use config::Access;
-pub use config::ConfigError;
 pub use lifecycle::RunError;
 pub use readiness::{Check, Readiness};
 pub use runnable::{Runnable, Stop};
 
+pub use crate::connect::ConfigError;
+
 use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::connect::Transport;
+use crate::connect::{self, Transport};
 use crate::controller::{ControllerBuilder, ControllerHandle, WatchError, wait_retrying};
 use crate::error::Result;
 use crate::events::{self, EventRecorder, EventSender, EventWriter};
@@ -488,7 +486,7 @@ impl ManagerBuilder {
     /// # Errors
     /// When there is no usable configuration; the error lists the sources that were tried.
     pub async fn connect(mut self) -> Result<Manager, ConfigError> {
-        let transport = config::connect(self.kubeconfig.take(), self.context.take()).await?;
+        let transport = connect::connect(self.kubeconfig.take(), self.context.take()).await?;
         Ok(self.over(transport))
     }
 

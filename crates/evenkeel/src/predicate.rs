@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use kube::core::{Selector, SelectorExt as _};
 
+use crate::cache::event::ObjectEvent;
 use crate::cache::{Entry, Meta};
 use crate::kind::Object;
-use crate::object_event::ObjectEvent;
 
 /// A filter on events; events that do not pass it are dropped before they are enqueued.
 ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client;
-use crate::controller::Context;
+use crate::context::Context;
 use crate::error::{BoxError, Error, Result};
 use crate::kind::Object;
 

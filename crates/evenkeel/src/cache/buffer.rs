@@ -11,8 +11,8 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::event::ObjectEvent;
 use crate::key::Key;
-use crate::object_event::ObjectEvent;
 
 /// The number of buffered events beyond which events are merged.
 pub(super) const LIMIT: usize = 4096;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use super::error::{FailureReason, WatchFailure};
+use super::event::ObjectEvent;
 use super::informer::{Dispatcher, Shared};
-use super::meta::{Meta, Version};
+use super::meta::Meta;
 use crate::key::Key;
 use crate::kind::Kind;
-use crate::object_event::ObjectEvent;
+use crate::version::Version;
 use crate::watch::{Error, Health, Sink};
 
 pub(super) struct Feed {

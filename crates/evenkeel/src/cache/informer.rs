@@ -20,9 +20,9 @@ use super::buffer::{Buffer, LIMIT};
 use super::contents::Contents;
 use super::entry::Entry;
 use super::error::{FailureReason, ReadError, SyncError, WatchFailure};
+use super::event::ObjectEvent;
 use super::feed::Feed;
 use super::ingest::Ingest;
-use super::meta::Version;
 use super::overlay::Overlay;
 use super::query::{Conditions, Query, select};
 use super::stats::{Health, Rejections, TypeStats};
@@ -31,10 +31,10 @@ use super::subscription::{Subscription, deliver};
 use crate::connect::Transport;
 use crate::key::Key;
 use crate::kind::Kind;
-use crate::object_event::ObjectEvent;
 use crate::random::Random;
 use crate::tasks::Tasks;
 use crate::uid::Uid;
+use crate::version::Version;
 use crate::watch::{History, Reflector, ReflectorOptions, Scope};
 
 /// How long a type may be forbidden or not served before a wait for it fails: permissions and CRDs

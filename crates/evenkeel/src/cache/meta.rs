@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::key::Key;
 use crate::uid::Uid;
+use crate::version::Version;
 
 /// The metadata of a cached object, available without decoding the object.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,31 +45,6 @@ pub struct Owner {
     pub controller: bool,
     /// blockOwnerDeletion.
     pub blocks_deletion: bool,
-}
-
-/// A resourceVersion. Those of one type of one server are comparable; zero means none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(pub(crate) u64);
-
-impl Version {
-    /// Parses a resourceVersion; `None` if it is not a decimal number, as in upstream's comparison.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let plain = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-        plain.then(|| text.parse().ok().map(Self)).flatten()
-    }
-
-    /// Returns whether it is absent or not a number, so that it cannot be compared.
-    #[must_use]
-    pub fn is_none(self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 /// All labels in one string: `name NUL value NUL …`, sorted by name.

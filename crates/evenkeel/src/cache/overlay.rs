@@ -24,11 +24,11 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::entry::Entry;
-use super::meta::Version;
 use super::query::Conditions;
 use super::store::{Store, UnknownIndex};
 use crate::key::Key;
 use crate::uid::Uid;
+use crate::version::Version;
 
 /// How long a deleted uid is hidden if the watch never delivers it, because it was created and
 /// deleted between two lists.

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::buffer::{Buffer, Item};
 use super::error::SyncError;
+use super::event::ObjectEvent;
 use super::informer::{HandleGuard, Informer, Shared};
-use crate::object_event::ObjectEvent;
 
 /// A subscription of a handler to an informer; dropping it unsubscribes.
 ///

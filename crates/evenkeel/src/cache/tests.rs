@@ -19,9 +19,9 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::json;
 
+use super::event::ObjectEvent;
 use super::feed::Feed;
 use super::*;
-use crate::object_event::ObjectEvent;
 use crate::watch::Sink as _;
 
 /// A server and a cache.

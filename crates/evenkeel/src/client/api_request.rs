@@ -11,11 +11,12 @@ use kube::client::Body;
 use kube::core::Status;
 
 use super::Client;
-use super::error::{Error, RequestInfo, Target};
+use super::error::Error;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::nulls;
 use crate::query::Query;
+use crate::request_info::{RequestInfo, Target};
 
 /// The timeout of a request. The API server's own timeout is one minute, so a response that has not
 /// arrived by then is lost; this also bounds the wait on a dead connection.

@@ -1,13 +1,11 @@
 //! Errors of reads and writes.
 
-use std::fmt;
 use std::time::Duration;
 
 use kube::core::Status;
 
 use crate::cache::{DecodeError, ReadError};
-use crate::key::Key;
-use crate::kind::Kind;
+use crate::request_info::RequestInfo;
 
 /// The error of a read or write.
 #[derive(Debug, thiserror::Error)]
@@ -60,42 +58,6 @@ fn message(request_info: &RequestInfo, status: &Status) -> String {
     match status.code == 404 && status.reason.is_empty() {
         true => request_info.kind.not_served(),
         false => status.message.clone(),
-    }
-}
-
-/// A request, displayed as `create Deployment.apps shop/web`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestInfo {
-    /// The verb.
-    pub verb: &'static str,
-    /// The kind.
-    pub kind: Kind,
-    /// The subresource, if any.
-    pub subresource: Option<&'static str>,
-    /// The object, or the namespace of a collection.
-    pub target: Target,
-}
-
-/// The target of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// One object.
-    Object(Key),
-    /// All objects of a namespace, or of the cluster if `None`.
-    Collection(Option<String>),
-}
-
-impl fmt::Display for RequestInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.kind)?;
-        if let Some(subresource) = self.subresource {
-            write!(f, "/{subresource}")?;
-        }
-        match &self.target {
-            Target::Object(key) => write!(f, " {key}"),
-            Target::Collection(Some(namespace)) => write!(f, " in {namespace}"),
-            Target::Collection(None) => write!(f, " in all namespaces"),
-        }
     }
 }
 

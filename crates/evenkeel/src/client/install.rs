@@ -6,9 +6,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 
 use super::Client;
-use super::error::{Error, RequestInfo, Target};
+use super::error::Error;
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::request_info::{RequestInfo, Target};
 
 /// The interval of polling the CRD.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -7,11 +7,12 @@ use serde::de::DeserializeOwned;
 
 use super::Client;
 use super::api_request::ApiRequest;
-use super::error::{Error, Target};
+use super::error::Error;
 use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::nulls;
+use crate::request_info::Target;
 
 /// A reader that bypasses the cache; see [`Client::live`].
 #[derive(Clone, Copy)]

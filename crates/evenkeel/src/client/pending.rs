@@ -5,9 +5,9 @@
 //! response.
 
 use super::Client;
-use super::error::RequestInfo;
 use crate::journal::WriteRecord;
 use crate::key::Key;
+use crate::request_info::RequestInfo;
 
 /// Invalidates `keys` if dropped before the response.
 pub(super) struct Pending<'a> {

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::WARNING;
 use parking_lot::Mutex;
 
-use super::error::RequestInfo;
+use crate::request_info::RequestInfo;
 
 /// The maximum number of remembered warnings; beyond it they may be logged again.
 const WARNINGS_MAX: usize = 256;

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::Client;
 use super::api_request::ApiRequest;
 use super::applied::{self, digest};
-use super::error::{Error, RequestInfo, Target};
+use super::error::Error;
 use super::ownership::Ownership;
 use super::pending::Pending;
 use crate::cache::Version;
@@ -25,6 +25,7 @@ use crate::journal::{Body, MergeStrategy, WriteRecord};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::nulls;
+use crate::request_info::{RequestInfo, Target};
 use crate::uid::Uid;
 
 /// A write request; `.await` sends it and returns the resulting object.

@@ -4,13 +4,13 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::cache::event::ObjectEvent;
 use crate::cache::{
     Cache, DeclareError, Entry, Informer, Meta, ReadError, Subscription, TypeOptions,
 };
 use crate::handler::{Handler, MapContext};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
-use crate::object_event::ObjectEvent;
 use crate::predicate::Predicate;
 use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin, Queue};
 

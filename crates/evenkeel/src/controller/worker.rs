@@ -10,14 +10,13 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::context::Context;
 use super::counts::ReconcileCounters;
 use super::throttle::{Throttle, ThrottleDelay};
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::context::{CompletedCleanups, Context, StatusFields};
 use crate::error::chain;
 use crate::events::EventRecorder;
-use crate::finalizer::CompletedCleanups;
 use crate::journal::{Alarm, AlarmDetector, Journal, OperationLog, Outcome, Record};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -25,7 +24,6 @@ use crate::manager::OnReconcile;
 use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
 use crate::random::Random;
 use crate::reconcile::{Action, Next, Reconciler, Retry};
-use crate::status::StatusFields;
 use crate::tasks::Tasks;
 
 /// The state that all workers of a controller share.

@@ -8,10 +8,11 @@ use parking_lot::Mutex;
 use super::diff::{self, FieldChange};
 use super::sent_fields::{Body, SentFields, precondition};
 use crate::cache::{Entry, Version};
-use crate::client::{Error, RequestInfo, Target};
+use crate::client::Error;
 use crate::error::chain;
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::request_info::{RequestInfo, Target};
 
 /// The maximum number of reads, and of writes, per reconcile.
 const OPERATIONS_MAX: usize = 64;

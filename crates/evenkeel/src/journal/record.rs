@@ -139,9 +139,9 @@ impl fmt::Display for Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{RequestInfo, Target};
     use crate::journal::FieldChange;
     use crate::queue::{Cause, Change, Merge as _, Origin};
+    use crate::request_info::{RequestInfo, Target};
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::{ConfigMap, Service};
 

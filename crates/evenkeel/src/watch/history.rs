@@ -14,7 +14,7 @@ use super::connection::Connection;
 use super::items::Items;
 use super::request::RequestParameters;
 use super::{Error, Reflector, Sink};
-use crate::cache::Version;
+use crate::version::Version;
 
 /// The number of the current server history. Clones share it.
 #[derive(Clone, Debug)]

@@ -1,4 +1,10 @@
-//! The context of a reconcile.
+//! The context of a reconcile, with helpers for events, finalizers and the status.
+
+mod events;
+
+mod finalizer;
+
+mod status;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,13 +12,14 @@ use std::sync::Arc;
 use crate::client::{Client, Write};
 use crate::clock::Clock;
 use crate::events::EventRecorder;
-use crate::finalizer::CompletedCleanups;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::owner;
 use crate::queue::Causes;
-use crate::status::StatusFields;
 use crate::uid::Uid;
+pub(crate) use finalizer::CompletedCleanups;
+pub(crate) use status::StatusFields;
+pub use status::StatusUpdate;
 
 /// The context of one reconcile: the object, and a [`Client`] whose operations the journal records.
 ///
@@ -21,10 +28,10 @@ pub struct Context<K> {
     pub(crate) key: Key,
     pub(crate) object: Option<Arc<K>>,
     pub(crate) client: Client,
-    pub(super) causes: Causes,
-    pub(super) failures: u32,
-    pub(super) clock: Clock,
-    pub(super) completed_cleanups: Arc<CompletedCleanups>,
+    pub(crate) causes: Causes,
+    pub(crate) failures: u32,
+    pub(crate) clock: Clock,
+    pub(crate) completed_cleanups: Arc<CompletedCleanups>,
     pub(crate) status_fields: Arc<StatusFields>,
     pub(crate) event_recorder: EventRecorder,
 }
@@ -64,10 +71,6 @@ impl<K: Object> Context<K> {
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
-    }
-
-    pub(crate) fn completed_cleanups(&self) -> &CompletedCleanups {
-        &self.completed_cleanups
     }
 
     /// Applies `child` with the reconciled object as its controller. A namespaced child without a

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::connect::{self, Transport};
+use super::Transport;
 use crate::error::chain;
 
 /// Why the cluster configuration cannot be loaded.
@@ -94,7 +94,7 @@ impl Access {
 }
 
 /// Connects with `kubeconfig` and its `context`, or with the configuration of the environment.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
 ) -> Result<Transport, ConfigError> {
@@ -112,5 +112,5 @@ pub(super) async fn connect(
     } else {
         Access { from: From::Pod, context }
     };
-    connect::connect(access).await
+    super::open(access).await
 }

@@ -14,10 +14,10 @@ use kube::core::object::HasStatus;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::Context;
 use crate::cache::Version;
 use crate::client::{Client, Error, RequestInfo, Target};
 use crate::condition::Condition;
-use crate::controller::Context;
 use crate::difference;
 use crate::key::Key;
 use crate::kind::{Kind, Object};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::Entry;
+use super::entry::Entry;
 
 /// A change of one object in the cache.
 ///

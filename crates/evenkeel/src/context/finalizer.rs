@@ -10,7 +10,7 @@ use kube::api::Patch;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::controller::Context;
+use super::Context;
 use crate::error::{Result, chain};
 use crate::kind::Object;
 use crate::uid::Uid;
@@ -89,13 +89,13 @@ impl<K: Object> Context<K> {
             (true, true) => {}
         }
         let id = (Uid::new(meta.uid.as_deref().unwrap_or_default()), name.to_owned());
-        if !self.completed_cleanups().has(&id) {
+        if !self.completed_cleanups.has(&id) {
             if let Err(error) = cleanup(object.clone()).await {
                 // `kubectl describe` then shows why the object is not deleted.
                 self.warning_event("CleanupFailed", &format!("{name}: {}", chain(&*error)));
                 return Err(error);
             }
-            self.completed_cleanups().add(id.clone());
+            self.completed_cleanups.add(id.clone());
         }
         let finalizers: Vec<String> =
             present.iter().filter(|finalizer| *finalizer != name).cloned().collect();
@@ -103,7 +103,7 @@ impl<K: Object> Context<K> {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
-        self.completed_cleanups().forget(&id);
+        self.completed_cleanups.forget(&id);
         Ok(None)
     }
 

@@ -1,0 +1,28 @@
+//! Events about the reconciled object.
+
+use super::Context;
+use crate::events::{object_reference, reference};
+use crate::kind::{Kind, Object};
+
+impl<K: Object> Context<K> {
+    /// Records an event of type Normal about the reconciled object.
+    ///
+    /// `reason` is one word in CamelCase, `note` a sentence. Repeats are merged into a series. The
+    /// call does not block, and a failure to write the event is only logged.
+    pub fn event(&self, reason: &str, note: &str) {
+        self.record_event(false, reason, note);
+    }
+
+    /// Records an event of type Warning; otherwise as [`event`](Context::event).
+    pub fn warning_event(&self, reason: &str, note: &str) {
+        self.record_event(true, reason, note);
+    }
+
+    fn record_event(&self, warning: bool, reason: &str, note: &str) {
+        let regarding = match &self.object {
+            Some(object) => object_reference(&**object),
+            None => reference(&Kind::of::<K>(), &self.key, None, None),
+        };
+        self.event_recorder.record(regarding, warning, reason, note);
+    }
+}
