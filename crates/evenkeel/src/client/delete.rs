@@ -150,7 +150,7 @@ impl<'a> Delete<'a> {
                 if (error.is_outcome_unknown() || error.is_conflict()) && !dry_run {
                     client.invalidate(&kind, &key);
                 }
-                record(WriteRecord::failed(request_info, &error));
+                record(WriteRecord::failed(request_info, error.message()));
                 return Err(error);
             }
         };
@@ -250,7 +250,7 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
         {
             operations.record_write(match &answer {
                 Ok(_) => WriteRecord::deleted(request_info),
-                Err(error) => WriteRecord::failed(request_info, error),
+                Err(error) => WriteRecord::failed(request_info, error.message()),
             });
         }
         answer.map(drop)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube::core::Status;
 
 use crate::cache::{DecodeError, ReadError};
+use crate::error::chain;
 use crate::request_info::RequestInfo;
 
 /// The error of a read or write.
@@ -128,6 +129,16 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// Returns the message without the request, for the journal.
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::Api { status, .. } => status.message.clone(),
+            Self::NoResponse { source, .. } => format!("no response: {}", chain(&**source)),
+            Self::NotSent { reason, .. } => reason.clone(),
+            error => error.to_string(),
+        }
     }
 
     /// Returns whether the outcome of the write is unknown.

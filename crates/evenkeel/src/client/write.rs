@@ -272,7 +272,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
                 if !self.dry_run && self.invalidates_cache(&error, before.is_some()) {
                     client.invalidate(&self.kind, &self.key);
                 }
-                self.record(|request_info| WriteRecord::failed(request_info, &error));
+                self.record(|request_info| WriteRecord::failed(request_info, error.message()));
                 return Err(error);
             }
         };

@@ -8,8 +8,6 @@ use parking_lot::Mutex;
 use super::diff::{self, FieldChange};
 use super::sent_fields::{Body, SentFields, precondition};
 use crate::cache::{Entry, Version};
-use crate::client::Error;
-use crate::error::chain;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::request_info::{RequestInfo, Target};
@@ -168,13 +166,8 @@ impl WriteRecord {
         Self { request_info, result: WriteResult::Failed(message) }
     }
 
-    pub(crate) fn failed(request_info: RequestInfo, error: &Error) -> Self {
-        let message = match error {
-            Error::Api { status, .. } => status.message.clone(),
-            Error::NoResponse { source, .. } => format!("no response: {}", chain(&**source)),
-            Error::NotSent { reason, .. } => reason.clone(),
-            error => error.to_string(),
-        };
+    /// Records a write that failed with `message`, which does not repeat the request.
+    pub(crate) fn failed(request_info: RequestInfo, message: String) -> Self {
         Self { request_info, result: WriteResult::Failed(message) }
     }
 
