@@ -2,11 +2,15 @@
 
 mod builder;
 
-mod throttle;
+mod core;
+
+mod counts;
+
+pub(crate) mod environment;
 
 mod run;
 
-mod counts;
+mod throttle;
 
 mod watches;
 
@@ -14,31 +18,22 @@ mod worker;
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 pub use builder::ControllerBuilder;
 pub use counts::ReconcileCounts;
 pub use watches::{Watch, WatchError, WatchGuard};
 
+use self::core::Core;
 pub use crate::context::Context;
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::queue::{Cause, Queue};
-use counts::ReconcileCounters;
+pub(crate) use environment::{Environment, OnReconcile};
 pub(crate) use run::wait_retrying;
-use watches::Watches;
 pub(crate) use worker::message;
 
 /// A handle to a registered controller.
 #[derive(Clone)]
-pub struct ControllerHandle {
-    name: Arc<str>,
-    journal: Journal,
-    queue: Queue<Key>,
-    watches: Watches,
-    state: State,
-    counters: Arc<ReconcileCounters>,
-}
+pub struct ControllerHandle(Arc<Core>);
 
 /// The phase of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,71 +50,47 @@ pub enum Phase {
     Stopped,
 }
 
-#[derive(Clone)]
-pub(crate) struct State(Arc<watch::Sender<Phase>>);
-
-impl State {
-    fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(Phase::New)))
-    }
-
-    fn set(&self, phase: Phase) {
-        self.0.send_replace(phase);
-    }
-
-    fn get(&self) -> Phase {
-        self.0.borrow().clone()
-    }
-
-    /// Waits until the workers run; returns false if the controller has stopped.
-    async fn running(&self) -> bool {
-        let mut phases = self.0.subscribe();
-        let done = |phase: &Phase| matches!(phase, Phase::Running | Phase::Stopped);
-        phases.wait_for(done).await.is_ok_and(|phase| *phase == Phase::Running)
-    }
-}
-
 impl ControllerHandle {
     /// Returns the controller's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     /// Returns the controller's phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        self.state.get()
+        self.0.state.get()
     }
 
     /// Waits until the caches of the types it watches and reads have synced and its workers run.
     ///
     /// Returns false if the controller has stopped.
     pub async fn wait_until_synced(&self) -> bool {
-        self.state.running().await
+        self.0.state.running().await
     }
 
     /// Returns the journal of its latest reconciles.
     #[must_use]
     pub fn journal(&self) -> &Journal {
-        &self.journal
+        &self.0.journal
     }
 
     /// Returns its workqueue.
     #[must_use]
     pub fn queue(&self) -> &Queue<Key> {
-        &self.queue
+        &self.0.queue
     }
 
     /// Returns the reconcile counts by outcome.
     #[must_use]
     pub fn reconcile_counts(&self) -> ReconcileCounts {
-        self.counters.snapshot()
+        self.0.counters.snapshot()
     }
 
     /// Adds `key` to the workqueue; `reason` is the cause in the journal.
     pub fn enqueue(&self, key: Key, reason: &str) {
-        self.queue.add(key, Cause::External(reason.into()));
+        self.0.queue.add(key, Cause::External(reason.into()));
     }
 
     /// Adds a watch to the running controller; dropping the returned guard removes it.
@@ -127,14 +98,14 @@ impl ControllerHandle {
     /// # Errors
     /// When the type is not cached.
     pub fn watch(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
-        self.watches.attach(watch)
+        self.0.attach(watch)
     }
 }
 
 impl std::fmt::Debug for ControllerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Controller")
-            .field("name", &self.name)
+            .field("name", &self.0.name)
             .field("phase", &self.phase())
             .finish()
     }

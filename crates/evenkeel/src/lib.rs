@@ -56,6 +56,8 @@ mod nulls;
 
 mod tasks;
 
+mod lifecycle;
+
 mod append_map;
 
 mod connect;

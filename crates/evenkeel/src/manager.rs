@@ -9,9 +9,9 @@
 
 mod args;
 
-mod lifecycle;
-
 mod readiness;
+
+mod run;
 
 mod runnable;
 
@@ -29,24 +29,27 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use args::{Args, Program};
-pub use lifecycle::RunError;
 pub use readiness::{Check, Readiness};
+pub use run::RunError;
 pub use runnable::{Runnable, Stop};
 
 pub use crate::connect::ConfigError;
+pub use crate::controller::environment::RegisterError;
 
 use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::connect::{self, Transport};
-use crate::controller::{ControllerBuilder, ControllerHandle, WatchError, wait_retrying};
+use crate::controller::{
+    ControllerBuilder, ControllerHandle, Environment, OnReconcile, wait_retrying,
+};
 use crate::error::Result;
-use crate::events::{self, EventRecorder, EventSender, EventWriter};
+use crate::events::{self, EventRecorder, EventWriter};
 use crate::journal::Record;
 use crate::kind::{Kind, Object};
+use crate::lifecycle::{Group, Pending, Stopping};
 use crate::random::Random;
 use crate::reconcile::Reconciler;
-use lifecycle::{Group, Lifecycle, Pending};
 
 /// Runs controllers against one cluster.
 ///
@@ -71,21 +74,12 @@ pub struct Manager(Arc<Inner>);
 
 struct Inner {
     name: Arc<str>,
-    client: Client,
-    clock: Clock,
-    random: Mutex<Random>,
+    environment: Environment,
     grace_period: Option<Duration>,
-    on_reconcile: Option<OnReconcile>,
-    lifecycle: Lifecycle,
-    controllers: Mutex<Vec<ControllerHandle>>,
     cached_types: Mutex<CachedTypes>,
-    event_sender: EventSender,
     event_writer: EventWriter,
     stop: CancellationToken,
 }
-
-/// A callback after each reconcile.
-pub(crate) type OnReconcile = Arc<dyn Fn(&Record) + Send + Sync>;
 
 /// Types that stay cached while the manager runs.
 #[derive(Default)]
@@ -105,7 +99,7 @@ impl Inner {
                 name: format!("cache of {kind}"),
                 source: error.into(),
             };
-            informers.push(self.client.cache().informer(kind).map_err(failed)?);
+            informers.push(self.environment.client.cache().informer(kind).map_err(failed)?);
         }
         cached_types.informers = Some(informers.clone());
         Ok(informers)
@@ -134,26 +128,6 @@ pub struct ManagerBuilder {
     seed: Option<u64>,
     grace_period: Option<Duration>,
     on_reconcile: Option<OnReconcile>,
-}
-
-/// Why a controller or runnable cannot be added to a manager.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegisterError {
-    /// Another controller of the manager has the same name.
-    #[error("a controller named {0:?} is already registered; set another name with `named`")]
-    NameTaken(String),
-    /// A type cannot be cached with the options of the controller.
-    #[error("controller {controller:?} cannot be registered")]
-    Watch {
-        /// The controller.
-        controller: String,
-        /// The cause.
-        source: Box<WatchError>,
-    },
-    /// The manager is stopping or has stopped.
-    #[error("the manager is stopping")]
-    Stopping,
 }
 
 /// The manager stopped before its caches had synced.
@@ -210,25 +184,25 @@ impl Manager {
 
     /// Returns a builder of a controller that runs `reconciler`.
     pub fn controller<R: Reconciler>(&self, reconciler: R) -> ControllerBuilder<'_, R> {
-        ControllerBuilder::new(self, reconciler)
+        ControllerBuilder::new(&self.0.environment, reconciler)
     }
 
     /// Returns the client: cached reads, and writes with the operator's name as field manager.
     #[must_use]
     pub fn client(&self) -> &Client {
-        &self.0.client
+        &self.0.environment.client
     }
 
     /// Returns the cache.
     #[must_use]
     pub fn cache(&self) -> &Cache {
-        self.0.client.cache()
+        self.0.environment.client.cache()
     }
 
     /// Returns the wall clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
-        &self.0.clock
+        &self.0.environment.clock
     }
 
     /// Returns a recorder of Kubernetes events as `component`, for code outside of controllers and
@@ -236,7 +210,7 @@ impl Manager {
     /// runs.
     #[must_use]
     pub fn event_recorder(&self, component: &str) -> EventRecorder {
-        self.0.event_sender.recorder(component)
+        self.0.environment.event_sender.recorder(component)
     }
 
     /// Caches a type while the manager runs, whether or not a controller watches it.
@@ -309,32 +283,14 @@ impl Manager {
         self.push(Pending::new(Group::of(false), name, move |stop| run(Stop(stop))))
     }
 
-    pub(crate) fn add_controller<F>(
-        &self,
-        handle: ControllerHandle,
-        needs_leader_election: bool,
-        run: impl FnOnce(CancellationToken) -> F + Send + 'static,
-    ) -> Result<(), RegisterError>
-    where
-        F: Future<Output = Result<()>> + Send + 'static,
-    {
-        let mut controllers = self.0.controllers.lock();
-        if controllers.iter().any(|present| present.name() == handle.name()) {
-            return Err(RegisterError::NameTaken(handle.name().to_owned()));
-        }
-        self.push(Pending::new(Group::of(needs_leader_election), handle.name(), run))?;
-        controllers.push(handle);
-        Ok(())
-    }
-
     fn push(&self, pending: Pending) -> Result<(), RegisterError> {
-        self.0.lifecycle.push(pending)
+        self.0.environment.lifecycle.push(pending).map_err(|Stopping| RegisterError::Stopping)
     }
 
     /// Returns the controllers in the order of registration.
     #[must_use]
     pub fn controllers(&self) -> Vec<ControllerHandle> {
-        self.0.controllers.lock().clone()
+        self.0.environment.controllers()
     }
 
     /// Returns the readiness of the controllers and caches.
@@ -353,7 +309,7 @@ impl Manager {
     /// When the manager stops before that.
     pub async fn wait_until_synced(&self) -> Result<(), NotSynced> {
         let synced = async {
-            if !self.0.lifecycle.started().await {
+            if !self.0.environment.lifecycle.started().await {
                 return Err(NotSynced);
             }
             let informers = self.0.cached_types.lock().informers.clone().unwrap_or_default();
@@ -369,7 +325,7 @@ impl Manager {
         };
         tokio::select! {
             biased;
-            () = self.0.lifecycle.ended() => Err(NotSynced),
+            () = self.0.environment.lifecycle.ended() => Err(NotSynced),
             synced = synced => synced,
         }
     }
@@ -391,7 +347,7 @@ impl Manager {
     pub async fn run(self) -> Result<(), RunError> {
         let stop = self.0.stop.clone();
         signal::watch(self.0.grace_period, move || stop.cancel()).await;
-        lifecycle::run(&self.0).await
+        run::run(&self.0).await
     }
 
     /// Runs until `end` resolves or [`stop`](Manager::stop) is called. Installs no signal handlers.
@@ -399,7 +355,7 @@ impl Manager {
     /// # Errors
     /// Same as [`run`](Manager::run).
     pub async fn run_until(self, end: impl Future<Output = ()>) -> Result<(), RunError> {
-        let ended = lifecycle::run(&self.0);
+        let ended = run::run(&self.0);
         tokio::pin!(ended);
         tokio::select! {
             biased;
@@ -407,15 +363,6 @@ impl Manager {
             () = end => self.stop(),
         }
         ended.await
-    }
-
-    pub(crate) fn on_reconcile(&self) -> Option<OnReconcile> {
-        self.0.on_reconcile.clone()
-    }
-
-    /// Returns a new random stream.
-    pub(crate) fn random(&self) -> Random {
-        Random::new(self.0.random.lock().next())
     }
 }
 
@@ -529,18 +476,19 @@ impl ManagerBuilder {
         options.seed = options.seed.or_else(|| Some(random.next()));
         let cache = Cache::over(transport.clone(), options);
         let names = Random::new(random.next());
+        let client = Client::new(transport, cache, &self.name, names);
         let (event_sender, event_writer) = events::channel();
         Manager(Arc::new(Inner {
-            client: Client::new(transport, cache, &self.name, names),
+            environment: Environment::new(
+                client,
+                self.clock,
+                random,
+                event_sender,
+                self.on_reconcile,
+            ),
             name: self.name.into(),
-            clock: self.clock,
-            random: Mutex::new(random),
             grace_period: self.grace_period,
-            on_reconcile: self.on_reconcile,
-            lifecycle: Lifecycle::default(),
-            controllers: Mutex::default(),
             cached_types: Mutex::default(),
-            event_sender,
             event_writer,
             stop: CancellationToken::new(),
         }))

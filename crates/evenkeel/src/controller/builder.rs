@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ControllerHandle;
+use super::core::{Core, State};
 use super::counts::ReconcileCounters;
+use super::environment::{Environment, RegisterError};
 use super::run::Controller;
-use super::watches::{self, Watch, WatchError, Watches};
-use super::worker::Shared;
-use super::{ControllerHandle, State};
+use super::watches::{self, Watch, WatchError};
+use super::worker::Worker;
 use crate::cache::{DeclareError, TypeOptions};
 use crate::handler::MapContext;
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
-use crate::manager::{Manager, RegisterError};
 use crate::predicate::Predicate;
 use crate::queue::{Queue, QueueOptions};
 use crate::reconcile::Reconciler;
 use crate::source::Source;
-use crate::tasks::Tasks;
 
 /// The number of reconciles in a controller's journal.
 const JOURNAL: usize = 256;
@@ -44,7 +44,7 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// | limit a reconcile | [`reconcile_timeout`](Self::reconcile_timeout) |
 #[must_use = "a controller runs once it is registered"]
 pub struct ControllerBuilder<'m, R: Reconciler> {
-    manager: &'m Manager,
+    environment: &'m Environment,
     reconciler: R,
     name: Option<String>,
     primary: Watch,
@@ -60,9 +60,9 @@ pub struct ControllerBuilder<'m, R: Reconciler> {
 }
 
 impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
-    pub(crate) fn new(manager: &'m Manager, reconciler: R) -> Self {
+    pub(crate) fn new(environment: &'m Environment, reconciler: R) -> Self {
         Self {
-            manager,
+            environment,
             reconciler,
             name: None,
             primary: Watch::object::<R::Object>(),
@@ -211,10 +211,11 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
     /// When the name is taken, a type is declared with conflicting cache options, or the manager is
     /// stopping.
     pub fn register(self) -> Result<ControllerHandle, RegisterError> {
-        let Self { manager, reconciler, name, primary, watches, reads, sources, .. } = self;
+        let Self { environment, reconciler, name, primary, watches, reads, sources, .. } = self;
         let kind = Kind::of::<R::Object>();
         let name: Arc<str> = name.unwrap_or_else(|| kind.kind().to_lowercase()).into();
-        let cache = manager.cache().clone();
+        let client = environment.client.with_field_manager(&name);
+        let cache = client.cache();
         let mut watched = vec![primary];
         watched.extend(watches);
         let declared = |error: DeclareError| RegisterError::Watch {
@@ -223,64 +224,33 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         };
         let mut read = Vec::with_capacity(reads.len());
         for (kind, options) in reads {
-            watches::declare(&cache, &kind, options, &name).map_err(declared)?;
+            watches::declare(cache, &kind, options, &name).map_err(declared)?;
             read.push(kind);
         }
         for watch in &watched {
-            watch.declare(&cache, &name).map_err(declared)?;
+            watch.declare(cache, &name).map_err(declared)?;
         }
-        let queue = Queue::new(self.queue);
-        let watches = Watches {
-            name: name.clone(),
-            kind: kind.clone(),
-            cache,
-            queue: queue.clone(),
-            filter: self.filter,
-        };
-        let journal = Journal::new(JOURNAL);
-        let state = State::new();
-        let counters = Arc::new(ReconcileCounters::new(self.workers));
-        let handle = ControllerHandle {
-            name: name.clone(),
-            journal: journal.clone(),
-            queue: queue.clone(),
-            watches: watches.clone(),
-            state: state.clone(),
-            counters: counters.clone(),
-        };
-        let shared = Arc::new(Shared {
-            client: manager.client().with_field_manager(&name),
-            clock: manager.clock().clone(),
-            event_recorder: manager.event_recorder(&name),
-            random: parking_lot::Mutex::new(manager.random()),
+        let core = Arc::new(Core {
             name,
             kind,
-            reconciler,
-            queue,
-            timeout: self.timeout,
-            journal,
-            alarms: parking_lot::Mutex::default(),
-            throttle: parking_lot::Mutex::default(),
-            throttled: Tasks::new(),
+            client,
+            queue: Queue::new(self.queue),
+            journal: Journal::new(JOURNAL),
+            filter: self.filter,
             workers: self.workers,
-            completed_cleanups: Arc::default(),
-            status_fields: Arc::default(),
-            counters,
-            on_reconcile: manager.on_reconcile(),
+            state: State::new(),
+            counters: ReconcileCounters::new(self.workers),
         });
         let controller = Controller {
-            shared,
-            watches,
+            worker: Worker::new(core.clone(), reconciler, self.timeout, environment),
             watched,
             reads: read,
             sources,
-            workers: self.workers,
             cache_sync_timeout: self.cache_sync_timeout,
-            state,
         };
-        manager.add_controller(handle.clone(), self.needs_leader_election, move |stop| {
-            controller.run(stop)
-        })?;
+        let handle = ControllerHandle(core);
+        environment
+            .add(handle.clone(), self.needs_leader_election, move |stop| controller.run(stop))?;
         Ok(handle)
     }
 }

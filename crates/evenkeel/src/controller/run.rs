@@ -10,10 +10,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::watches::{Watch, WatchGuard, Watches};
-use super::worker::{Shared, message};
-use super::{Phase, State};
-use crate::cache::{Cache, Informer, SyncError};
+use super::Phase;
+use super::core::Core;
+use super::watches::{Watch, WatchGuard};
+use super::worker::{Worker, message};
+use crate::cache::{Informer, SyncError};
 use crate::error::Result;
 use crate::handler::MapContext;
 use crate::kind::Kind;
@@ -23,50 +24,47 @@ use crate::source::Source;
 
 /// A controller that has not been started.
 pub(crate) struct Controller<R: Reconciler> {
-    pub(super) shared: Arc<Shared<R>>,
-    pub(super) watches: Watches,
+    pub(super) worker: Arc<Worker<R>>,
     pub(super) watched: Vec<Watch>,
     /// Types it reads without watching their changes.
     pub(super) reads: Vec<Kind>,
     pub(super) sources: Vec<Source>,
-    pub(super) workers: usize,
     pub(super) cache_sync_timeout: Duration,
-    pub(super) state: State,
 }
 
 impl<R: Reconciler> Controller<R> {
     /// Runs until `stop`, then waits for running reconciles. Dropping the future cancels them.
     pub(crate) async fn run(self, stop: CancellationToken) -> Result<()> {
-        let Self { shared, watches, watched, reads, sources, workers, cache_sync_timeout, state } =
-            self;
-        let ended = Ended { state: state.clone(), shared: shared.clone() };
+        let Self { worker, watched, reads, sources, cache_sync_timeout } = self;
+        let core = worker.core.clone();
+        let ended = Ended(core.clone());
         let mut guards = Vec::with_capacity(watched.len());
         for watch in watched {
-            guards.push(watches.attach(watch)?);
+            guards.push(core.attach(watch)?);
         }
         let mut informers = Vec::with_capacity(reads.len());
         for kind in &reads {
-            informers.push(watches.cache.informer(kind)?);
+            informers.push(core.cache().informer(kind)?);
         }
         let mut tasks = JoinSet::new();
         let (late, early): (Vec<_>, Vec<_>) = sources.into_iter().partition(Source::looks_up);
         for source in early {
-            tasks.spawn(feed(source, watches.cache.clone(), shared.clone()));
+            tasks.spawn(feed(source, core.clone()));
         }
-        let synced = synced(&shared.name, &guards, &informers, cache_sync_timeout, &state);
+        let synced = synced(&core, &guards, &informers, cache_sync_timeout);
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
             () = synced => {}
         }
-        state.set(Phase::Running);
-        tracing::info!(controller = %shared.name, workers, "starting workers");
+        core.state.set(Phase::Running);
+        tracing::info!(controller = %core.name, workers = core.workers, "starting workers");
         for source in late {
-            tasks.spawn(feed(source, watches.cache.clone(), shared.clone()));
+            tasks.spawn(feed(source, core.clone()));
         }
         let mut working = JoinSet::new();
-        for _ in 0..workers {
-            working.spawn(shared.clone().work());
+        for _ in 0..core.workers {
+            working.spawn(worker.clone().work());
         }
         loop {
             tokio::select! {
@@ -75,14 +73,14 @@ impl<R: Reconciler> Controller<R> {
                 Some(ended) = working.join_next() => {
                     // Panics of user code are caught in the reconcile, so this is not expected; a
                     // new worker keeps the controller running.
-                    tracing::error!(controller = %shared.name, ?ended, "worker ended unexpectedly");
-                    working.spawn(shared.clone().work());
+                    tracing::error!(controller = %core.name, ?ended, "worker ended unexpectedly");
+                    working.spawn(worker.clone().work());
                 }
             }
         }
         // Intake stops first: events and sources add no keys after this.
         drop((guards, tasks));
-        shared.queue.shutdown();
+        core.queue.shutdown();
         while working.join_next().await.is_some() {}
         drop((ended, informers));
         Ok(())
@@ -90,27 +88,24 @@ impl<R: Reconciler> Controller<R> {
 }
 
 /// Sets the phase and shuts down the queue when the controller ends, also if it is cancelled.
-struct Ended<R: Reconciler> {
-    state: State,
-    shared: Arc<Shared<R>>,
-}
+struct Ended(Arc<Core>);
 
-impl<R: Reconciler> Drop for Ended<R> {
+impl Drop for Ended {
     fn drop(&mut self) {
-        self.state.set(Phase::Stopped);
-        self.shared.queue.shutdown();
+        self.0.state.set(Phase::Stopped);
+        self.0.queue.shutdown();
     }
 }
 
-async fn feed<R: Reconciler>(source: Source, cache: Cache, shared: Arc<Shared<R>>) {
-    let (name, mut keys) = source.start(MapContext::new(cache));
+async fn feed(source: Source, core: Arc<Core>) {
+    let (name, mut keys) = source.start(MapContext::new(core.cache().clone()));
     loop {
         match AssertUnwindSafe(keys.next()).catch_unwind().await {
-            Ok(Some(key)) => shared.queue.add(key, Cause::External(name.clone())),
+            Ok(Some(key)) => core.queue.add(key, Cause::External(name.clone())),
             Ok(None) => return,
             Err(panic) => {
                 let panic = message(&*panic);
-                let controller = &shared.name;
+                let controller = &core.name;
                 tracing::error!(%controller, source = %name, panic, "source panicked");
                 return;
             }
@@ -122,13 +117,7 @@ async fn feed<R: Reconciler>(source: Source, cache: Cache, shared: Arc<Shared<R>
 ///
 /// After each `timeout` an error is logged that names the watch and the reason. The watches are
 /// retried meanwhile, so that a permission granted late takes effect.
-async fn synced(
-    name: &str,
-    guards: &[WatchGuard],
-    informers: &[Informer],
-    timeout: Duration,
-    state: &State,
-) {
+async fn synced(core: &Core, guards: &[WatchGuard], informers: &[Informer], timeout: Duration) {
     let mut waits: Vec<Wait<'_>> = Vec::with_capacity(guards.len() + informers.len());
     for guard in guards {
         waits.push(Wait {
@@ -145,19 +134,19 @@ async fn synced(
         });
     }
     let left = |waits: &[Wait<'_>]| waits.iter().map(|wait| wait.what.clone()).collect();
-    state.set(Phase::Syncing(left(&waits)));
+    core.state.set(Phase::Syncing(left(&waits)));
     let mut deadline = Instant::now() + timeout;
     while !waits.is_empty() {
         let next = future::select_all(waits.iter_mut().map(|wait| wait.done.as_mut()));
         if let Ok(((), index, _)) = tokio::time::timeout_at(deadline, next).await {
             waits.remove(index);
-            state.set(Phase::Syncing(left(&waits)));
+            core.state.set(Phase::Syncing(left(&waits)));
             continue;
         }
         let stuck: Vec<String> = waits.iter().map(Wait::reason).collect();
         let error = format!("not synced after {timeout:?}: {}", stuck.join("; "));
-        tracing::error!(controller = name, error, "caches have not synced");
-        state.set(Phase::SyncTimedOut(error));
+        tracing::error!(controller = %core.name, error, "caches have not synced");
+        core.state.set(Phase::SyncTimedOut(error));
         deadline += timeout;
     }
 }

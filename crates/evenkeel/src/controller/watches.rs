@@ -4,6 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::core::Core;
 use crate::cache::event::ObjectEvent;
 use crate::cache::{
     Cache, DeclareError, Entry, Informer, Meta, ReadError, Subscription, TypeOptions,
@@ -12,7 +13,7 @@ use crate::handler::{Handler, MapContext};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::predicate::Predicate;
-use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin, Queue};
+use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin};
 
 /// A type that a controller watches, and the keys its events enqueue.
 #[derive(Clone)]
@@ -145,19 +146,6 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// The state that all watches of a controller share.
-#[derive(Clone)]
-pub(crate) struct Watches {
-    /// The controller.
-    pub(super) name: Arc<str>,
-    /// The type the controller reconciles.
-    pub(super) kind: Kind,
-    pub(super) cache: Cache,
-    pub(super) queue: Queue<Key>,
-    /// The filter of all watches.
-    pub(super) filter: Option<Predicate>,
-}
-
 /// Why a watch cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -195,12 +183,12 @@ impl fmt::Debug for WatchGuard {
     }
 }
 
-impl Watches {
+impl Core {
     /// Connects a watch to the queue.
     pub(super) fn attach(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
-        watch.declare_at_start(&self.cache, &self.name)?;
-        let informer = self.cache.informer(&watch.kind)?;
-        let handler = watch.handler(&self.cache);
+        watch.declare_at_start(self.cache(), &self.name)?;
+        let informer = self.cache().informer(&watch.kind)?;
+        let handler = watch.handler(self.cache());
         let (queue, all) = (self.queue.clone(), self.filter.clone());
         let own = Origin::own(watch.kind.clone());
         let itself = watch.kind == self.kind;

@@ -10,49 +10,63 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::counts::ReconcileCounters;
+use super::core::Core;
+use super::environment::{Environment, OnReconcile};
 use super::throttle::{Throttle, ThrottleDelay};
-use crate::client::Client;
 use crate::clock::Clock;
 use crate::context::{CompletedCleanups, Context, StatusFields};
 use crate::error::chain;
 use crate::events::EventRecorder;
-use crate::journal::{Alarm, AlarmDetector, Journal, OperationLog, Outcome, Record};
+use crate::journal::{Alarm, AlarmDetector, OperationLog, Outcome, Record};
 use crate::key::Key;
-use crate::kind::Kind;
-use crate::manager::OnReconcile;
-use crate::queue::{AddOptions, Cause, Causes, Item, Queue};
+use crate::queue::{AddOptions, Cause, Causes, Item};
 use crate::random::Random;
 use crate::reconcile::{Action, Next, Reconciler, Retry};
 use crate::tasks::Tasks;
 
-/// The state that all workers of a controller share.
-pub(super) struct Shared<R: Reconciler> {
-    pub(super) name: Arc<str>,
-    pub(super) kind: Kind,
-    pub(super) reconciler: R,
-    pub(super) client: Client,
-    pub(super) clock: Clock,
-    pub(super) queue: Queue<Key>,
-    pub(super) timeout: Duration,
-    pub(super) workers: usize,
-    pub(super) journal: Journal,
-    pub(super) alarms: Mutex<AlarmDetector>,
-    pub(super) throttle: Mutex<Throttle>,
+/// What the workers of a controller need.
+pub(super) struct Worker<R: Reconciler> {
+    pub(super) core: Arc<Core>,
+    reconciler: R,
+    timeout: Duration,
+    clock: Clock,
+    event_recorder: EventRecorder,
+    on_reconcile: Option<OnReconcile>,
+    random: Mutex<Random>,
+    alarms: Mutex<AlarmDetector>,
+    throttle: Mutex<Throttle>,
     /// Timers of throttled keys.
-    pub(super) throttled: Tasks,
-    pub(super) completed_cleanups: Arc<CompletedCleanups>,
-    pub(super) status_fields: Arc<StatusFields>,
-    pub(super) event_recorder: EventRecorder,
-    pub(super) random: Mutex<Random>,
-    pub(super) counters: Arc<ReconcileCounters>,
-    pub(super) on_reconcile: Option<OnReconcile>,
+    throttled: Tasks,
+    completed_cleanups: Arc<CompletedCleanups>,
+    status_fields: Arc<StatusFields>,
 }
 
-impl<R: Reconciler> Shared<R> {
+impl<R: Reconciler> Worker<R> {
+    pub(super) fn new(
+        core: Arc<Core>,
+        reconciler: R,
+        timeout: Duration,
+        environment: &Environment,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            reconciler,
+            timeout,
+            clock: environment.clock.clone(),
+            event_recorder: environment.event_sender.recorder(&core.name),
+            on_reconcile: environment.on_reconcile.clone(),
+            random: Mutex::new(environment.random()),
+            alarms: Mutex::default(),
+            throttle: Mutex::default(),
+            throttled: Tasks::new(),
+            completed_cleanups: Arc::default(),
+            status_fields: Arc::default(),
+            core,
+        })
+    }
+
     /// Processes items until the queue is shut down.
     pub(super) async fn work(self: Arc<Self>) {
-        while let Some(item) = self.queue.get().await {
+        while let Some(item) = self.core.queue.get().await {
             self.process(item).await;
         }
     }
@@ -63,26 +77,26 @@ impl<R: Reconciler> Shared<R> {
         // At the highest level, so that every line logged inside it names the object.
         let span = tracing::error_span!(
             "reconcile",
-            controller = %self.name,
-            kind = self.kind.kind(),
+            controller = %self.core.name,
+            kind = self.core.kind.kind(),
             namespace = item.key.namespace(),
             name = item.key.name(),
             reconcile_id = id,
         );
         let (started, begun) = (self.clock.now(), Instant::now());
         let operations = OperationLog::default();
-        let active = self.counters.begin();
+        let active = self.core.counters.begin();
         let ended = self.reconcile(&item, &causes, &operations).instrument(span.clone()).await;
         let duration = begun.elapsed();
         drop(active);
 
         let _entered = span.enter();
         let outcome = self.requeue(&item, ended);
-        self.counters.count(&outcome);
+        self.core.counters.count(&outcome);
         let collected = operations.take();
-        let record = self.journal.push(Record {
-            controller: self.name.clone(),
-            kind: self.kind.clone(),
+        let record = self.core.journal.push(Record {
+            controller: self.core.name.clone(),
+            kind: self.core.kind.clone(),
             key: item.key.clone(),
             causes,
             priority: item.priority,
@@ -123,8 +137,8 @@ impl<R: Reconciler> Shared<R> {
     }
 
     fn raise(&self, alarm: Alarm) {
-        tracing::warn!(controller = %self.name, %alarm, "alarm raised");
-        self.journal.alarm(alarm);
+        tracing::warn!(controller = %self.core.name, %alarm, "alarm raised");
+        self.core.journal.alarm(alarm);
     }
 
     async fn reconcile(
@@ -133,7 +147,7 @@ impl<R: Reconciler> Shared<R> {
         causes: &Causes,
         operations: &OperationLog,
     ) -> Ended {
-        let client = self.client.recording(operations.clone());
+        let client = self.core.client.recording(operations.clone());
         let run = async {
             let context = Context {
                 key: item.key.clone(),
@@ -169,7 +183,7 @@ impl<R: Reconciler> Shared<R> {
             return Some(result);
         }
         let left = self.timeout.checked_sub(LONG).filter(|left| !left.is_zero())?;
-        let (key, workers, timeout) = (key.clone(), self.workers, self.timeout);
+        let (key, workers, timeout) = (key.clone(), self.core.workers, self.timeout);
         self.raise(Alarm::LongRunning { key, running: LONG, workers, timeout });
         tokio::time::timeout(left, run).await.ok()
     }
@@ -200,7 +214,7 @@ impl<R: Reconciler> Shared<R> {
                 Outcome::Failed(text)
             }
             Ended::Failed(Retry::Never, text) => {
-                self.queue.forget(&item.key);
+                self.core.queue.forget(&item.key);
                 Outcome::Terminal(text)
             }
         }
@@ -210,7 +224,7 @@ impl<R: Reconciler> Shared<R> {
         let priority = action.priority();
         match action.next() {
             Next::Done => {
-                self.queue.forget(&item.key);
+                self.core.queue.forget(&item.key);
                 Outcome::Done
             }
             Next::Requeue => {
@@ -219,7 +233,7 @@ impl<R: Reconciler> Shared<R> {
                 Outcome::Requeue
             }
             Next::After(delay) => {
-                self.queue.forget(&item.key);
+                self.core.queue.forget(&item.key);
                 let options = AddOptions { after: Some(delay), priority, rate_limited: false };
                 item.requeue(options, Cause::RequeueAfter(delay));
                 Outcome::RequeueAfter(delay)

@@ -1,156 +1,20 @@
-//! Starts and stops runnables in order.
+//! Runs a manager: starts and stops the runnables in order.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, future};
-use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
 use tokio::task::{self, JoinSet};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Inner, RegisterError};
-use crate::controller::message;
+use super::Inner;
+use crate::controller::{Environment, message};
 use crate::error::{BoxError, Result, chain};
-use crate::random::Random;
+use crate::lifecycle::{Group, Pending};
 
 /// How long to wait for cancelled tasks.
 const CANCELLED: Duration = Duration::from_millis(200);
-
-/// Runnables that start and stop together. The variants are in start order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Group {
-    /// Probes and metrics.
-    Http,
-    /// Admission and conversion webhooks, which the initial lists may need.
-    Webhooks,
-    /// Runnables and controllers that do not need leader election.
-    EveryReplica,
-    /// Runnables and controllers of the leader; every replica runs them until there is leader
-    /// election.
-    LeaderElection,
-}
-
-impl Group {
-    const COUNT: usize = 4;
-
-    pub(super) fn of(needs_leader_election: bool) -> Self {
-        if needs_leader_election { Self::LeaderElection } else { Self::EveryReplica }
-    }
-}
-
-type Run = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
-
-/// A runnable that has not started.
-pub(super) struct Pending {
-    group: Group,
-    name: String,
-    run: Box<dyn FnOnce(CancellationToken) -> Run + Send>,
-}
-
-impl Pending {
-    pub(super) fn new<F>(
-        group: Group,
-        name: &str,
-        run: impl FnOnce(CancellationToken) -> F + Send + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<()>> + Send + 'static,
-    {
-        Self { group, name: name.to_owned(), run: Box::new(|stop| Box::pin(run(stop))) }
-    }
-}
-
-/// The lifecycle state of a manager.
-pub(super) struct Lifecycle {
-    state: Mutex<State>,
-    /// Notified when a runnable is added.
-    added: Notify,
-    progress: watch::Sender<Progress>,
-}
-
-/// The progress of a run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    New,
-    /// All runnables added before the run have started.
-    Started,
-    Ended,
-}
-
-impl Default for Lifecycle {
-    fn default() -> Self {
-        let progress = watch::Sender::new(Progress::New);
-        Self { state: Mutex::default(), added: Notify::new(), progress }
-    }
-}
-
-#[derive(Default)]
-struct State {
-    phase: Phase,
-    /// Runnables to start.
-    waiting: Vec<Pending>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    New,
-    Running,
-    Stopping,
-}
-
-impl Lifecycle {
-    pub(super) fn push(&self, pending: Pending) -> Result<(), RegisterError> {
-        let mut state = self.state.lock();
-        if state.phase == Phase::Stopping {
-            return Err(RegisterError::Stopping);
-        }
-        state.waiting.push(pending);
-        self.added.notify_one();
-        Ok(())
-    }
-
-    /// Waits until all runnables added before the run have started; returns false if the run has
-    /// ended.
-    pub(super) async fn started(&self) -> bool {
-        let mut progress = self.progress.subscribe();
-        let begun = progress.wait_for(|progress| *progress != Progress::New).await;
-        begun.is_ok_and(|progress| *progress == Progress::Started)
-    }
-
-    /// Waits until the run has ended.
-    pub(super) async fn ended(&self) {
-        // The sender lives in `self`.
-        let _ = self.progress.subscribe().wait_for(|now| *now == Progress::Ended).await;
-    }
-
-    fn begin(&self) -> Result<(), RunError> {
-        let mut state = self.state.lock();
-        if state.phase != Phase::New {
-            return Err(RunError::AlreadyRun);
-        }
-        state.phase = Phase::Running;
-        Ok(())
-    }
-
-    /// Takes the pending runnables in start order.
-    fn take(&self) -> Vec<Pending> {
-        let mut waiting = std::mem::take(&mut self.state.lock().waiting);
-        waiting.sort_by_key(|pending| pending.group);
-        waiting
-    }
-
-    fn close(&self) {
-        let mut state = self.state.lock();
-        state.phase = Phase::Stopping;
-        state.waiting.clear();
-        self.progress.send_replace(Progress::Ended);
-    }
-}
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -222,14 +86,16 @@ impl Tasks {
 }
 
 pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
-    inner.lifecycle.begin()?;
+    let Environment { client, clock, lifecycle, .. } = &inner.environment;
+    if !lifecycle.begin() {
+        return Err(RunError::AlreadyRun);
+    }
     // If this future is dropped, everything it started stops.
     let guard = RunGuard(inner);
     // Runnables record events until they end, so the event writer stops last.
     let ended = CancellationToken::new();
-    let random = Random::new(inner.random.lock().next());
-    let events =
-        inner.event_writer.run(inner.client.clone(), inner.clock.clone(), random, ended.clone());
+    let random = inner.environment.random();
+    let events = inner.event_writer.run(client.clone(), clock.clone(), random, ended.clone());
     let work = async {
         let outcome = work(inner).await;
         ended.cancel();
@@ -237,7 +103,7 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     };
     let (outcome, ()) = future::join(work, events).await;
     // Handlers that block their thread cannot be awaited.
-    let _ = timeout(CANCELLED, inner.client.cache().stop()).await;
+    let _ = timeout(CANCELLED, client.cache().stop()).await;
     drop(guard);
     outcome
 }
@@ -246,7 +112,7 @@ async fn work(inner: &Inner) -> Result<(), RunError> {
     tracing::info!(manager = %inner.name, "starting manager");
     let mut tasks = Tasks::new();
     let outcome = serve(inner, &mut tasks).await;
-    inner.lifecycle.close();
+    inner.environment.lifecycle.close();
     end(inner, &mut tasks, outcome).await
 }
 
@@ -255,8 +121,12 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
     if inner.stop.is_cancelled() {
         return Ok(());
     }
-    let (first, then): (Vec<_>, Vec<_>) =
-        inner.lifecycle.take().into_iter().partition(|pending| pending.group < Group::EveryReplica);
+    let (first, then): (Vec<_>, Vec<_>) = inner
+        .environment
+        .lifecycle
+        .take()
+        .into_iter()
+        .partition(|pending| pending.group < Group::EveryReplica);
     first.into_iter().for_each(|pending| tasks.start(pending));
     let cached = cached(inner);
     tokio::pin!(cached);
@@ -270,13 +140,13 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
         }
     }
     then.into_iter().for_each(|pending| tasks.start(pending));
-    inner.lifecycle.progress.send_replace(Progress::Started);
+    inner.environment.lifecycle.set_started();
     loop {
         tokio::select! {
             biased;
             () = inner.stop.cancelled() => return Ok(()),
-            () = inner.lifecycle.added.notified() => {
-                inner.lifecycle.take().into_iter().for_each(|pending| tasks.start(pending));
+            () = inner.environment.lifecycle.added() => {
+                inner.environment.lifecycle.take().into_iter().for_each(|pending| tasks.start(pending));
             }
             ended = tasks.ended() => ended?,
         }
@@ -341,9 +211,9 @@ struct RunGuard<'a>(&'a Inner);
 
 impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
-        self.0.lifecycle.close();
+        self.0.environment.lifecycle.close();
         self.0.release_caches();
         // The first poll stops all watches; only a run that is not cancelled waits for them.
-        let _ = self.0.client.cache().stop().now_or_never();
+        let _ = self.0.environment.client.cache().stop().now_or_never();
     }
 }

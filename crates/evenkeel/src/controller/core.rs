@@ -1,0 +1,60 @@
+//! The core of a controller, which its handle, its watches and its workers share.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::Phase;
+use super::counts::ReconcileCounters;
+use crate::cache::Cache;
+use crate::client::Client;
+use crate::journal::Journal;
+use crate::key::Key;
+use crate::kind::Kind;
+use crate::predicate::Predicate;
+use crate::queue::Queue;
+
+pub(super) struct Core {
+    pub(super) name: Arc<str>,
+    /// The type that the controller reconciles.
+    pub(super) kind: Kind,
+    /// Writes with the controller's name as field manager.
+    pub(super) client: Client,
+    pub(super) queue: Queue<Key>,
+    pub(super) journal: Journal,
+    /// The filter of all watches.
+    pub(super) filter: Option<Predicate>,
+    pub(super) workers: usize,
+    pub(super) state: State,
+    pub(super) counters: ReconcileCounters,
+}
+
+impl Core {
+    pub(super) fn cache(&self) -> &Cache {
+        self.client.cache()
+    }
+}
+
+/// The phase, which can be awaited.
+pub(super) struct State(watch::Sender<Phase>);
+
+impl State {
+    pub(super) fn new() -> Self {
+        Self(watch::Sender::new(Phase::New))
+    }
+
+    pub(super) fn set(&self, phase: Phase) {
+        self.0.send_replace(phase);
+    }
+
+    pub(super) fn get(&self) -> Phase {
+        self.0.borrow().clone()
+    }
+
+    /// Waits until the workers run; returns false if the controller has stopped.
+    pub(super) async fn running(&self) -> bool {
+        let mut phases = self.0.subscribe();
+        let done = |phase: &Phase| matches!(phase, Phase::Running | Phase::Stopped);
+        phases.wait_for(done).await.is_ok_and(|phase| *phase == Phase::Running)
+    }
+}

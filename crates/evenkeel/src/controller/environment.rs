@@ -1,0 +1,104 @@
+//! What the controllers of a manager share: client, clock, randomness, events, and their list.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::ControllerHandle;
+use super::watches::WatchError;
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::events::EventSender;
+use crate::journal::Record;
+use crate::lifecycle::{Group, Lifecycle, Pending, Stopping};
+use crate::random::Random;
+
+/// A callback after each reconcile.
+pub(crate) type OnReconcile = Arc<dyn Fn(&Record) + Send + Sync>;
+
+/// The environment of the controllers of one manager.
+pub(crate) struct Environment {
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    pub(crate) event_sender: EventSender,
+    pub(crate) on_reconcile: Option<OnReconcile>,
+    pub(crate) lifecycle: Lifecycle,
+    random: Mutex<Random>,
+    /// In the order of registration.
+    controllers: Mutex<Vec<ControllerHandle>>,
+}
+
+/// Why a controller or runnable cannot be added to a manager.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// Another controller of the manager has the same name.
+    #[error("a controller named {0:?} is already registered; set another name with `named`")]
+    NameTaken(String),
+    /// A type cannot be cached with the options of the controller.
+    #[error("controller {controller:?} cannot be registered")]
+    Watch {
+        /// The controller.
+        controller: String,
+        /// The cause.
+        source: Box<WatchError>,
+    },
+    /// The manager is stopping or has stopped.
+    #[error("the manager is stopping")]
+    Stopping,
+}
+
+impl Environment {
+    pub(crate) fn new(
+        client: Client,
+        clock: Clock,
+        random: Random,
+        event_sender: EventSender,
+        on_reconcile: Option<OnReconcile>,
+    ) -> Self {
+        Self {
+            client,
+            clock,
+            event_sender,
+            on_reconcile,
+            lifecycle: Lifecycle::default(),
+            random: Mutex::new(random),
+            controllers: Mutex::default(),
+        }
+    }
+
+    /// Adds a controller.
+    ///
+    /// # Errors
+    /// When the name is taken or the manager is stopping.
+    pub(super) fn add<F>(
+        &self,
+        handle: ControllerHandle,
+        needs_leader_election: bool,
+        run: impl FnOnce(CancellationToken) -> F + Send + 'static,
+    ) -> Result<(), RegisterError>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let mut controllers = self.controllers.lock();
+        if controllers.iter().any(|present| present.name() == handle.name()) {
+            return Err(RegisterError::NameTaken(handle.name().to_owned()));
+        }
+        let pending = Pending::new(Group::of(needs_leader_election), handle.name(), run);
+        self.lifecycle.push(pending).map_err(|Stopping| RegisterError::Stopping)?;
+        controllers.push(handle);
+        Ok(())
+    }
+
+    /// Returns the controllers in the order of registration.
+    pub(crate) fn controllers(&self) -> Vec<ControllerHandle> {
+        self.controllers.lock().clone()
+    }
+
+    /// Returns a new random stream.
+    pub(crate) fn random(&self) -> Random {
+        Random::new(self.random.lock().next())
+    }
+}
