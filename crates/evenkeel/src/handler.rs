@@ -1,6 +1,5 @@
 //! Event handlers: map events to keys.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::cache::event::ObjectEvent;
@@ -10,61 +9,38 @@ use crate::kind::{Kind, Object};
 
 /// Maps an event to the keys to enqueue; each key is enqueued once per event.
 #[derive(Clone)]
-pub struct Handler(Mapping);
-
-type Map = dyn Fn(&Entry) -> Vec<Key> + Send + Sync;
-
-#[derive(Clone)]
-enum Mapping {
+pub(crate) enum Handler {
+    /// Enqueues the object itself.
     Object,
-    Owner { owner: Kind, every: bool, cache: Option<Cache> },
+    /// Enqueues the object of type `owner` that controls the object, or with `every` each that owns
+    /// it. Owners before and after the change are enqueued.
+    Owner {
+        /// The type of the owners.
+        owner: Kind,
+        /// Whether owners that are not the controller are enqueued, too.
+        every: bool,
+    },
+    /// Enqueues the keys that the function returns for the object before and after the change.
     Map(Arc<Map>),
 }
 
+/// A map function on entries.
+pub(crate) type Map = dyn Fn(&Entry, &MapContext) -> Vec<Key> + Send + Sync;
+
 impl Handler {
-    /// Enqueues the object itself.
-    #[must_use]
-    pub fn object() -> Self {
-        Self(Mapping::Object)
-    }
-
-    /// Enqueues the object of type `owner` that controls the object, or with `every` each that owns
-    /// it. Owners before and after the change are enqueued.
-    #[must_use]
-    pub fn owner(owner: Kind, every: bool) -> Self {
-        Self(Mapping::Owner { owner, every, cache: None })
-    }
-
-    /// Enqueues the keys that `map` returns for the object before and after the change.
-    pub fn map(map: impl Fn(&Entry) -> Vec<Key> + Send + Sync + 'static) -> Self {
-        Self(Mapping::Map(Arc::new(map)))
-    }
-
-    /// Checks owners by uid: an object owned by a deleted object does not enqueue a new one of the
-    /// same name.
-    pub(crate) fn checking(self, cache: &Cache) -> Self {
-        match self.0 {
-            Mapping::Owner { owner, every, .. } => {
-                Self(Mapping::Owner { owner, every, cache: Some(cache.clone()) })
-            }
-            mapping => Self(mapping),
-        }
-    }
-
     /// Returns the keys to enqueue for `event`, without duplicates.
-    #[must_use]
-    pub fn keys(&self, event: &ObjectEvent) -> Vec<Key> {
+    pub(crate) fn keys(&self, event: &ObjectEvent, cx: &MapContext) -> Vec<Key> {
         let mut keys = Vec::new();
-        match &self.0 {
-            Mapping::Object => keys.push(event.object().meta().key().clone()),
-            Mapping::Owner { owner, every, cache } => {
+        match self {
+            Self::Object => keys.push(event.object().meta().key().clone()),
+            Self::Owner { owner, every } => {
                 for entry in both(event) {
-                    owners(entry, owner, *every, cache.as_ref(), &mut keys);
+                    owners(entry, owner, *every, &cx.cache, &mut keys);
                 }
             }
-            Mapping::Map(map) => {
+            Self::Map(map) => {
                 for entry in both(event) {
-                    for key in map(entry) {
+                    for key in map(entry, cx) {
                         push(&mut keys, key);
                     }
                 }
@@ -79,7 +55,7 @@ fn both(event: &ObjectEvent) -> impl Iterator<Item = &Arc<Entry>> {
     event.old().into_iter().chain(event.new().filter(|_| !same))
 }
 
-fn owners(entry: &Entry, kind: &Kind, every: bool, cache: Option<&Cache>, keys: &mut Vec<Key>) {
+fn owners(entry: &Entry, kind: &Kind, every: bool, cache: &Cache, keys: &mut Vec<Key>) {
     for owner in entry.meta().owners() {
         if !kind.is(&owner.group, &owner.kind) || !(owner.controller || every) {
             continue;
@@ -87,7 +63,8 @@ fn owners(entry: &Entry, kind: &Kind, every: bool, cache: Option<&Cache>, keys: 
         // The owner is in the same namespace, unless it is cluster-scoped.
         let namespace = entry.meta().key().namespace().filter(|_| kind.namespaced());
         let key = Key::new(namespace, &owner.name);
-        let present = cache.and_then(|cache| cache.peek(kind, &key));
+        // An object owned by a deleted object does not enqueue a new one of the same name.
+        let present = cache.peek(kind, &key);
         if present.is_some_and(|present| *present.meta().uid() != owner.uid) {
             continue;
         }
@@ -98,17 +75,6 @@ fn owners(entry: &Entry, kind: &Kind, every: bool, cache: Option<&Cache>, keys: 
 fn push(keys: &mut Vec<Key>, key: Key) {
     if !keys.contains(&key) {
         keys.push(key);
-    }
-}
-
-impl fmt::Debug for Handler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Mapping::Object => f.write_str("the object itself"),
-            Mapping::Owner { owner, every: true, .. } => write!(f, "every owning {owner}"),
-            Mapping::Owner { owner, .. } => write!(f, "the controlling {owner}"),
-            Mapping::Map(_) => f.write_str("a map function"),
-        }
     }
 }
 

@@ -113,7 +113,7 @@ pub use context::{Context, StatusUpdate};
 pub use controller::{ControllerHandle, Watch};
 pub use error::{BoxError, Error, Result, chain};
 pub use events::{EventRecorder, object_reference};
-pub use handler::{Handler, MapContext};
+pub use handler::MapContext;
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;

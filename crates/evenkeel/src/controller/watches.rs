@@ -20,7 +20,7 @@ use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin};
 #[must_use]
 pub struct Watch {
     kind: Kind,
-    target: Target,
+    handler: Handler,
     filter: Option<Predicate>,
     options: Option<TypeOptions>,
     /// Metadata suffices: the watch also works on a type that is cached whole.
@@ -29,29 +29,20 @@ pub struct Watch {
     resync: bool,
 }
 
-type Map = dyn Fn(&Entry, &MapContext) -> Vec<Key> + Send + Sync;
-
-#[derive(Clone)]
-enum Target {
-    Handler(Handler),
-    /// A map function, which needs the cache.
-    Map(Arc<Map>),
-}
-
 impl Watch {
     /// Watches objects of type `K` and enqueues the objects themselves, with periodic resync.
     pub fn object<K: Object>() -> Self {
-        Self::new(Kind::of::<K>(), Target::Handler(Handler::object())).resynced()
+        Self::new(Kind::of::<K>(), Handler::Object).resynced()
     }
 
     /// Watches objects of type `C` and enqueues the `O` that controls them.
     pub fn owned<C: Object, O: Object>() -> Self {
-        Self::new(Kind::of::<C>(), Target::Handler(Handler::owner(Kind::of::<O>(), false)))
+        Self::new(Kind::of::<C>(), Handler::Owner { owner: Kind::of::<O>(), every: false })
     }
 
     /// Watches objects of type `C` and enqueues every `O` that owns them.
     pub fn owned_by_any<C: Object, O: Object>() -> Self {
-        Self::new(Kind::of::<C>(), Target::Handler(Handler::owner(Kind::of::<O>(), true)))
+        Self::new(Kind::of::<C>(), Handler::Owner { owner: Kind::of::<O>(), every: true })
     }
 
     /// Watches objects of type `W` and enqueues the keys that `map` returns. It is called with the
@@ -66,7 +57,7 @@ impl Watch {
                 Vec::new()
             }
         };
-        Self::new(Kind::of::<W>(), Target::Map(Arc::new(map)))
+        Self::new(Kind::of::<W>(), Handler::Map(Arc::new(map)))
     }
 
     /// Same as [`Watch::mapped`], by metadata: no object is decoded, and only metadata is requested
@@ -75,12 +66,12 @@ impl Watch {
         map: impl Fn(&Meta, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
         let map = move |entry: &Entry, cx: &MapContext| map(entry.meta(), cx);
-        let watch = Self::new(Kind::of::<W>(), Target::Map(Arc::new(map)));
+        let watch = Self::new(Kind::of::<W>(), Handler::Map(Arc::new(map)));
         Self { metadata_suffices: true, ..watch }
     }
 
-    fn new(kind: Kind, target: Target) -> Self {
-        Self { kind, target, filter: None, options: None, metadata_suffices: false, resync: false }
+    fn new(kind: Kind, handler: Handler) -> Self {
+        Self { kind, handler, filter: None, options: None, metadata_suffices: false, resync: false }
     }
 
     /// Also enqueues at the resync interval of the type, every ten hours unless its cache options
@@ -127,16 +118,6 @@ impl Watch {
             return cache.declare(&self.kind, options.declared_by(controller));
         }
         self.declare(cache, controller)
-    }
-
-    fn handler(&self, cache: &Cache) -> Handler {
-        match &self.target {
-            Target::Handler(handler) => handler.clone().checking(cache),
-            Target::Map(map) => {
-                let (map, cx) = (map.clone(), MapContext::new(cache.clone()));
-                Handler::map(move |entry| map(entry, &cx))
-            }
-        }
     }
 }
 
@@ -188,7 +169,7 @@ impl Core {
     pub(super) fn attach(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
         watch.declare_at_start(self.cache(), &self.name)?;
         let informer = self.cache().informer(&watch.kind)?;
-        let handler = watch.handler(self.cache());
+        let cx = MapContext::new(self.cache().clone());
         let (queue, all) = (self.queue.clone(), self.filter.clone());
         let own = Origin::own(watch.kind.clone());
         let itself = watch.kind == self.kind;
@@ -200,7 +181,7 @@ impl Core {
             if !passes(&all) || !passes(&watch.filter) {
                 return;
             }
-            for key in handler.keys(&event) {
+            for key in watch.handler.keys(&event, &cx) {
                 let object = event.object();
                 let origin = if itself && key == *object.meta().key() {
                     own.clone()
