@@ -1,5 +1,5 @@
-//! How long a cluster of a given size takes to come up:
-//! `cargo run --release --example scale -- <nodes> <deployments> <replicas>`.
+//! Measures how long a cluster of a given size takes to start: `cargo run --release --example scale
+//! -- <nodes> <deployments> <replicas>`.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn is_tainted(node: &Node) -> bool {
     node.spec.as_ref().is_some_and(|spec| spec.taints.is_some())
 }
 
-/// The most memory the process has used, where the system tells.
+/// Returns the peak memory of the process, where the system reports it.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("memory unknown").to_owned()

@@ -1,9 +1,9 @@
-//! Which objects belong to a controller: adoption and release.
+//! Controller references: adoption and release of dependents.
 //!
-//! A controller keeps what it controls and its selector matches, lets go what no longer matches,
-//! and takes in what matches and belongs to nobody. Ownership goes by uid. No expectations are kept
-//! of writes whose events have not come back yet, as upstream must: the runtime's cache has every
-//! write of this process before the next read.
+//! A controller keeps dependents that its selector matches, releases those that no longer match,
+//! and adopts orphans that match, as upstream's `ControllerRefManager` does. Ownership is by uid.
+//! Upstream keeps expectations for writes whose events have not arrived yet; here the cache reads
+//! this process's own writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const ORPHANS: &str = "orphans";
 /// Pods by the node they are bound to.
 pub(crate) const BY_NODE: &str = "node";
 
-/// The indexes the workload controllers read by.
+/// Adds the indexes that the workload controllers use.
 pub(crate) fn index(manager: &Manager) -> Result<(), DeclareError> {
     let cache = manager.cache();
     let kinds = [Kind::of::<Pod>(), Kind::of::<ReplicaSet>(), Kind::of::<ControllerRevision>()];
@@ -40,7 +40,7 @@ pub(crate) fn index(manager: &Manager) -> Result<(), DeclareError> {
     })
 }
 
-/// The little of a pod that tells where it is; every change of every pod is looked at for it.
+/// The part of a pod with its node; decoded for every change of every pod.
 #[derive(Default, Deserialize)]
 struct Bound {
     #[serde(default)]
@@ -53,13 +53,13 @@ struct BoundSpec {
     node_name: Option<String>,
 }
 
-/// The node a cached pod is bound to.
+/// Returns the node that a cached pod is bound to.
 pub(crate) fn node_of(pod: &Entry) -> Option<String> {
     serde_json::from_slice::<Bound>(pod.json()).ok()?.spec.node_name
 }
 
-/// Reconciles every `O` of the namespace when a `C` that nobody controls appears or changes its
-/// labels or owners: one of them may take it in.
+/// Reconciles every `O` of the namespace when an orphaned `C` appears or changes its labels or
+/// owners, since an `O` may adopt it.
 pub(crate) fn orphans_concern<C: Object, O: Object>() -> Watch {
     let changed = Predicate::new(|event| match (event.old(), event.new()) {
         (Some(old), Some(new)) => {
@@ -78,8 +78,8 @@ pub(crate) fn orphans_concern<C: Object, O: Object>() -> Watch {
     Watch::mapped_metadata::<C>(map).filter(changed)
 }
 
-/// A selector as objects carry it; one that selects everything, or that does not parse, is none:
-/// a workload that would own all pods of its namespace does nothing instead.
+/// Parses a label selector. Returns `None` for a selector that is empty or invalid, so that no
+/// workload adopts all pods of its namespace.
 pub(crate) fn selector(selector: &LabelSelector) -> Option<Selector> {
     Selector::try_from(selector.clone()).ok().filter(|selector| !selector.selects_all())
 }
@@ -91,8 +91,8 @@ pub(crate) fn matches(selector: &Selector, meta: &Meta) -> bool {
     selector.matches(&labels)
 }
 
-/// What `owner` controls after letting go what `selector` no longer matches and taking in what it
-/// matches and nobody controls. Nothing is decoded but what changes hands.
+/// Releases the dependents that `selector` no longer matches, adopts orphans that it matches, and
+/// returns the dependents of `owner`. Only adopted objects are decoded.
 pub(crate) async fn claim<O: Object, C: Object>(
     cx: &Context<O>,
     owner: &O,
@@ -129,7 +129,8 @@ async fn claim_with<O: Object, C: Object>(
     let orphans = orphans.matching(selector.clone()).entries().await?;
     let mut checked = false;
     for entry in orphans.into_iter().filter(|entry| !entry.meta().is_deleting()) {
-        // The cache may not know yet that the owner is gone: what it adopted now would go with it.
+        // The cache may not have the deletion of the owner yet, and an adopted object would be
+        // garbage-collected with it.
         if !std::mem::replace(&mut checked, true) && !still_there(cx, owner).await? {
             break;
         }
@@ -141,8 +142,8 @@ async fn claim_with<O: Object, C: Object>(
     Ok(claimed)
 }
 
-/// Makes `owner` the controller of `child`, and adds the finalizer in the same write, so that no
-/// adopted object is without it. Returns false when `child` is gone.
+/// Makes `owner` the controller of `child` and adds the finalizer in the same write, so that no
+/// adopted object lacks it. Returns false if `child` no longer exists.
 async fn adopt<O: Object, C: Object>(
     cx: &Context<O>,
     owner: &O,
@@ -168,7 +169,7 @@ async fn adopt<O: Object, C: Object>(
 }
 
 /// Removes the owner reference to `owner`, and in the same write the finalizer that only `owner`
-/// would have removed later.
+/// would have removed.
 async fn release<O: Object, C: Object>(
     cx: &Context<O>,
     entry: &Entry,
@@ -195,7 +196,7 @@ async fn still_there<O: Object>(cx: &Context<O>, owner: &O) -> Result<bool> {
     }))
 }
 
-/// As [`claim`], decoded; for types of which an owner has few.
+/// Like [`claim`], decoded; for types of which an owner has few.
 pub(crate) async fn claimed<O: Object, C: Object>(
     cx: &Context<O>,
     owner: &O,
@@ -204,7 +205,7 @@ pub(crate) async fn claimed<O: Object, C: Object>(
     decoded(cx, &claim_with::<O, C>(cx, owner, selector, None).await?)
 }
 
-/// As [`claimed`], for an owner that holds its objects by a finalizer: adoption adds it, release
+/// Like [`claimed`], for an owner with a finalizer on its dependents: adoption adds it, release
 /// removes it.
 pub(crate) async fn claimed_with_finalizer<O: Object, C: Object>(
     cx: &Context<O>,

@@ -1,4 +1,4 @@
-//! The controllers of a cluster, by the names `kube-controller-manager` gives them.
+//! The built-in controllers, by their names in `kube-controller-manager`.
 
 use evenkeel::{BoxError, Manager};
 
@@ -11,7 +11,7 @@ use crate::{
 
 type Register = fn(&Manager, &ClusterOptions) -> Result<(), BoxError>;
 
-/// Every controller; the order has no meaning.
+/// All controllers, in no particular order.
 const ALL: &[(&str, Register)] = &[
     (garbage::NAME, garbage::register),
     (namespace::NAME, namespace::register),
@@ -41,7 +41,7 @@ const ALL: &[(&str, Register)] = &[
     (statefulset::NAME, statefulset::register),
 ];
 
-/// Registers all that are not switched off.
+/// Registers all controllers that are not disabled.
 pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), StartError> {
     if let Some(unknown) =
         options.disabled_controllers.iter().find(|name| !names().any(|known| known == *name))
@@ -58,7 +58,7 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
     Ok(())
 }
 
-/// The names of all controllers.
+/// Returns the names of all controllers.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(name, _)| *name)
 }

@@ -1,8 +1,8 @@
-//! Makes Jobs at times.
+//! The CronJob controller: creates Jobs on a schedule.
 //!
-//! A Job's name follows from the time it is for, so that no time is served twice however often the
-//! controller is interrupted. Of times that were missed only the last is made up for, if its
-//! deadline allows.
+//! The name of a Job is derived from its scheduled time, so that no time is started twice, however
+//! often the controller is interrupted. Of missed times only the last is started, if its deadline
+//! allows.
 
 mod schedule;
 
@@ -47,7 +47,7 @@ impl Reconciler for CronJobs {
         let mut work = Work { cx, cron: &cron, spec, status, now: cx.clock().now(), jobs };
         work.forget_history().await?;
         let done = work.run().await;
-        // What has been done stays done when the rest fails.
+        // What has been done is recorded even if the rest fails.
         cx.patch_status(&*cron, cron.status.as_ref(), &work.status).await?;
         Ok(match done? {
             Some(next) => {
@@ -88,8 +88,8 @@ impl Work<'_> {
         }
     }
 
-    /// Takes Jobs that are finished or gone off the list of active ones, and notes when one last
-    /// succeeded.
+    /// Removes finished and deleted Jobs from the active list, and records the last successful
+    /// time.
     async fn take_stock(&mut self) -> Result<()> {
         for job in self.jobs.clone() {
             let name = job.metadata.name.as_deref().unwrap_or_default();
@@ -119,7 +119,7 @@ impl Work<'_> {
             }
             let name = active.name.as_deref().unwrap_or_default();
             let key = Key::new(self.cx.key().namespace(), name);
-            // The list of active Jobs may be newer than the cache of Jobs.
+            // The active list may be newer than the Job cache.
             if self.cx.live().get::<Job>(&key).await?.is_none() {
                 self.cx.event("MissingJob", &format!("Active job went missing: {name}"));
                 self.remove_active(active.uid.as_ref());
@@ -159,7 +159,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Makes a Job if it is time; returns when to look again.
+    /// Creates a Job if one is due. Returns the time of the next reconcile.
     async fn run(&mut self) -> Result<Option<Timestamp>> {
         self.take_stock().await?;
         if self.cron.metadata.deletion_timestamp.is_some() {
@@ -196,7 +196,7 @@ impl Work<'_> {
         Ok(schedule.following(self.earliest(false), self.now))
     }
 
-    /// The schedule; one that does not parse is nothing a retry helps with.
+    /// Parses the schedule. A parse error is not retried.
     fn schedule(&self, zone: &TimeZone) -> Option<Schedule> {
         let text = &self.spec.schedule;
         if text.contains("TZ") {
@@ -217,10 +217,11 @@ impl Work<'_> {
         }
     }
 
-    /// Since when starts count: the last one, or the creation; with a deadline nothing before it.
+    /// Returns the time from which scheduled times count: the last one, or the creation; with a
+    /// deadline, none before the deadline.
     ///
-    /// A start that is due is therefore never past its deadline, and upstream's `MissSchedule` event,
-    /// which is recorded for such a start, cannot occur.
+    /// A time that is due is therefore never past its deadline, and upstream's `MissSchedule`
+    /// event, which is recorded for such a time, cannot occur.
     fn earliest(&self, with_deadline: bool) -> Timestamp {
         let started = self.status.last_schedule_time.as_ref();
         let made = self.cron.metadata.creation_timestamp.as_ref();
@@ -233,8 +234,8 @@ impl Work<'_> {
         }
     }
 
-    /// Makes the Job of a start time, unless that was done or is not allowed now. Returns false when
-    /// nothing can be made any more.
+    /// Creates the Job of a scheduled time, unless it exists or the concurrency policy forbids it.
+    /// Returns false if nothing can be created any more.
     async fn start(&mut self, time: Timestamp, zone: &TimeZone) -> Result<bool> {
         let name = format!("{}-{}", self.cx.key().name(), time.as_second() / 60);
         let active: Vec<ObjectReference> = self.status.active.iter().flatten().cloned().collect();
@@ -267,7 +268,8 @@ impl Work<'_> {
             Err(error) if error.is_already_exists() => {
                 let key = Key::new(self.cx.key().namespace(), &name);
                 let present = self.cx.live().get::<Job>(&key).await?;
-                // Made before a restart, or by another hand: then it is none of this CronJob's.
+                // Created before a restart, or by another client. In the latter case it is not
+                // ours.
                 match present.filter(|job| owner::is_controller(self.cron, job)) {
                     Some(job) => Arc::new(job),
                     None => return Ok(true),

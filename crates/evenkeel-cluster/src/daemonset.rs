@@ -1,7 +1,8 @@
-//! Keeps one pod of a DaemonSet on each node that should have one.
+//! The DaemonSet controller: runs one pod on each eligible node.
 //!
-//! Pods are made for a node by name and bound by the scheduler like any other. An update deletes old
-//! pods as far as unavailability allows, or first adds new ones as far as the surge allows.
+//! Pods are created for a node by node affinity and bound by the scheduler like any other pod. A
+//! rolling update deletes old pods within `maxUnavailable`, or creates new ones first within
+//! `maxSurge`.
 
 mod pod;
 
@@ -30,7 +31,7 @@ pub(crate) const NAME: &str = "daemonset-controller";
 struct DaemonSets;
 
 pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
-    // What a node is asked for by: not its heartbeats.
+    // Node heartbeats do not matter.
     let matters = Predicate::new(|event| {
         let (Some(old), Some(new)) = (event.old(), event.new()) else { return true };
         let spec = |node: &Node| node.spec.clone();
@@ -59,7 +60,7 @@ struct Work<'a> {
     history: History,
     now: Timestamp,
     nodes: Vec<(Arc<Node>, Fit)>,
-    /// Pods by the node they are on or made for, oldest first.
+    /// Pods by the node they are on or created for, oldest first.
     pods: BTreeMap<String, Vec<Arc<Pod>>>,
 }
 
@@ -127,7 +128,7 @@ impl Work<'_> {
         pods::is_available(pod, self.spec.min_ready_seconds.unwrap_or(0), self.now)
     }
 
-    /// Surge and unavailability, of as many nodes as should run a pod.
+    /// Returns `maxSurge` and `maxUnavailable`, resolved against the number of eligible nodes.
     fn limits(&self) -> (usize, usize) {
         let wanted = self.nodes.iter().filter(|(_, fit)| *fit == Fit::Runs).count();
         let total = i32::try_from(wanted).unwrap_or(i32::MAX);
@@ -164,7 +165,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A pod where one is missing, none where none should be, and one where there are several.
+    /// Creates missing pods and deletes pods that are not eligible or surplus.
     async fn manage(&mut self) -> Result<()> {
         let surges = self.limits().0 > 0;
         let (mut lacking, mut surplus) = (Vec::new(), Vec::new());
@@ -182,7 +183,7 @@ impl Work<'_> {
                 Fit::Never => surplus.extend(ended.into_iter().chain(running)),
                 Fit::Runs | Fit::Stays => {
                     surplus.extend(ended);
-                    // While it surges a node may have an old and a new pod, never two of a sort.
+                    // During a surge a node may have one old and one new pod.
                     let (new, old): (Vec<_>, Vec<_>) =
                         running.into_iter().partition(|pod| surges && self.is_new(pod));
                     if surges && new.is_empty() && old.is_empty() && *fit == Fit::Runs {
@@ -192,7 +193,7 @@ impl Work<'_> {
                 }
             }
         }
-        // Pods of nodes that are no more and that were never bound: nobody else would find them.
+        // Unbound pods of deleted nodes: the pod garbage collector does not find them.
         for (node, pods) in &self.pods {
             let gone = !known.iter().any(|(name, _)| name == node);
             let unbound =
@@ -261,7 +262,7 @@ impl Work<'_> {
         self.history.truncate(self.cx, limit, live).await
     }
 
-    /// Writes the status if it changed, and says when a pod becomes available.
+    /// Writes the status if it changed. Returns when the next pod becomes available.
     async fn report(&self) -> Result<Option<Duration>> {
         let old = self.set.status.clone().unwrap_or_default();
         let mut status = DaemonSetStatus {

@@ -1,9 +1,10 @@
-//! Rolls a Deployment out: a ReplicaSet for each template it ever had, scaled so that enough pods
-//! are available at any time.
+//! The Deployment controller: one ReplicaSet per pod template, scaled so that enough pods are
+//! available at any time.
 //!
-//! A reconcile does one step (the new set up, or old sets down) and reports; the status of a
-//! ReplicaSet that changes by it brings the next. Which set is the new one follows from the
-//! template alone, so a rollout is resumed, undone or redirected from any state.
+//! A reconcile takes one step (scales the new ReplicaSet up or old ones down) and writes the
+//! status. The resulting status change of a ReplicaSet triggers the next step. The new ReplicaSet
+//! is determined by the template alone, so a rollout can be resumed, rolled back or changed from
+//! any state.
 
 mod limits;
 
@@ -45,13 +46,13 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
     Ok(())
 }
 
-/// One Deployment, and the ReplicaSets it controls.
+/// One Deployment and the ReplicaSets it controls.
 struct Rollout<'a> {
     cx: &'a Context<Deployment>,
     deployment: Arc<Deployment>,
     spec: DeploymentSpec,
-    /// What is to be reported; it goes out once, at the end, so that nobody ever sees a generation
-    /// observed with the counts of the one before.
+    /// The status to write. It is written once, at the end, so that no client sees an observed
+    /// generation with the counts of the previous one.
     status: DeploymentStatus,
     sets: Vec<Arc<ReplicaSet>>,
 }
@@ -99,7 +100,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// Takes up a set that was written.
+    /// Stores a ReplicaSet that was written.
     fn put(&mut self, set: &Arc<ReplicaSet>) {
         match self.sets.iter_mut().find(|present| present.metadata.uid == set.metadata.uid) {
             Some(present) => *present = set.clone(),

@@ -1,7 +1,7 @@
-//! Which types the API server has, asked in two requests.
+//! Discovery of the resource types that the API server serves, in two requests.
 //!
-//! The garbage collector and the namespace controller concern every type, those of custom resources
-//! included. What is here is one answer of the server; whoever needs a newer one asks again.
+//! The garbage collector and the namespace controller handle every type, custom resources included.
+//! [`Types`] is a snapshot; callers that need a newer one discover again.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use evenkeel::{BoxError, Kind};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde::Deserialize;
 
-/// The one form in which all groups, versions and resources come in one answer.
+/// Aggregated discovery: all groups, versions and resources in one response.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The types of a server, each in the version the server prefers.
+/// The types of a server, each in the server's preferred version.
 #[derive(Debug, Default)]
 pub(crate) struct Types {
     all: Vec<Type>,
-    /// From group and kind to a place in `all`.
+    /// Index into `all` by group and kind.
     kinds: BTreeMap<(String, String), usize>,
-    /// Groups whose types the server could not tell.
+    /// Group versions that the server reports as stale.
     pub(crate) stale: Vec<String>,
 }
 
@@ -30,14 +30,14 @@ pub(crate) struct Type {
 }
 
 impl Type {
-    /// Whether objects of the type can be asked for all of this.
+    /// Whether the type supports all of `verbs`.
     pub(crate) fn can(&self, verbs: &[&str]) -> bool {
         verbs.iter().all(|verb| self.verbs.iter().any(|known| known == verb))
     }
 }
 
 impl Types {
-    /// Asks the server.
+    /// Fetches the types from the server.
     pub(crate) async fn discover(client: &kube::Client) -> Result<Self, BoxError> {
         let mut types = Self::default();
         for path in ["/api", "/apis"] {
@@ -58,7 +58,8 @@ impl Types {
                 self.stale.push(format!("{name}/{}", version.version));
             }
             for resource in version.resources {
-                // Versions come in the order of preference: the first that has a resource counts.
+                // Versions are in the order of preference: the first that serves a resource is
+                // used.
                 if known.contains(&resource.resource) {
                     continue;
                 }
@@ -76,12 +77,12 @@ impl Types {
         }
     }
 
-    /// All types, in the server's order.
+    /// Returns all types in the server's order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Type> {
         self.all.iter()
     }
 
-    /// The type that an owner reference means.
+    /// Returns the type that an owner reference names.
     pub(crate) fn named(&self, group: &str, kind: &str) -> Option<&Kind> {
         let at = self.kinds.get(&(group.to_owned(), kind.to_owned()))?;
         Some(&self.all[*at].kind)

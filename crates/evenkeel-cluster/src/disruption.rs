@@ -1,7 +1,7 @@
-//! The disruption controller: how many pods of a budget may go, in the budget's status.
+//! The disruption controller: computes how many pods a PodDisruptionBudget allows to be disrupted.
 //!
-//! The API server reads that status when a pod is to be evicted, counts it down, and notes which pods
-//! it let go in `disruptedPods`; here it is brought back in step with the pods there are.
+//! On eviction the API server reads this status, decrements it and records the evicted pod in
+//! `disruptedPods`. This controller keeps the status in sync with the pods.
 
 mod scale;
 
@@ -24,13 +24,13 @@ use kube::core::{Selector, SelectorExt as _};
 use crate::options::ClusterOptions;
 use crate::pods::is_ready;
 
-/// As `kube-controller-manager` calls it.
+/// The name in `kube-controller-manager`.
 pub(crate) const NAME: &str = "disruption-controller";
 
-/// How long after an eviction a pod has to be gone before it counts again.
+/// How long after an eviction a pod has to be deleted before it counts again.
 const DELETION: Duration = Duration::from_secs(120);
 
-/// Has the controller run with the manager.
+/// Registers the controller.
 pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let cache = manager.cache().clone();
     manager
@@ -45,7 +45,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
     Ok(())
 }
 
-/// The budgets that select a pod.
+/// Returns the budgets that select a pod.
 fn budgets_of(cache: &Cache, pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_deref();
     let query = Query { namespace, ..Query::default() };
@@ -59,7 +59,7 @@ fn budgets_of(cache: &Cache, pod: &Pod) -> Vec<Key> {
     budgets.map(|entry| entry.meta().key().clone()).collect()
 }
 
-/// Which pods a budget is about; none when it does not say.
+/// Returns the selector of a budget; without one it selects no pods.
 fn selector(budget: &PodDisruptionBudget) -> Result<Option<Selector>> {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
     Ok(selector.map(Selector::try_from).transpose()?)
@@ -78,14 +78,14 @@ impl Reconciler for Budgets {
         };
         if budget.status.as_ref() != Some(&status) {
             let next = PodDisruptionBudget { status: Some(status), ..(*budget).clone() };
-            // Evictions count down the same status, so that nothing of theirs may be lost.
+            // Evictions update the same status, so it is written with a resourceVersion.
             cx.subresource::<PodDisruptionBudget>(cx.key(), "status").update(&next).await?;
         }
         Ok(again.map_or(Action::done(), Action::requeue_after))
     }
 }
 
-/// The status the budget should have, and when it changes by itself.
+/// Returns the desired status, and when it changes without an event.
 async fn status(
     cx: &Context<PodDisruptionBudget>,
     budget: &PodDisruptionBudget,
@@ -120,7 +120,7 @@ async fn status(
     Ok((status, again))
 }
 
-/// The status of a budget that cannot be worked out: nothing may go.
+/// Returns the status after an error: no disruptions are allowed.
 fn failed(
     cx: &Context<PodDisruptionBudget>,
     budget: &PodDisruptionBudget,
@@ -146,7 +146,7 @@ fn set_allowed(
     condition.set(conditions, generation, cx.clock().now());
 }
 
-/// How many pods there should be, and how many of them have to be healthy.
+/// Returns how many pods are expected, and how many of them have to be healthy.
 async fn expected(
     cx: &Context<PodDisruptionBudget>,
     budget: &PodDisruptionBudget,
@@ -168,7 +168,7 @@ async fn expected(
     }
 }
 
-/// A number, or a part of `whole` in percent, rounded up.
+/// Resolves a number, or a percentage of `whole` rounded up.
 fn scaled(value: &IntOrString, whole: i32) -> Result<i32> {
     match value {
         IntOrString::Int(number) => Ok(*number),
@@ -188,7 +188,7 @@ fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// The pods that were evicted and are not gone yet, and when the first of them has taken too long.
+/// Returns the evicted pods that still exist, and when the first of them expires.
 fn disrupted(
     cx: &Context<PodDisruptionBudget>,
     budget: &PodDisruptionBudget,

@@ -1,7 +1,7 @@
-//! Where the traffic of a Service goes: EndpointSlices, and the older Endpoints, from pods.
+//! Endpoints of a Service: EndpointSlices and the older Endpoints, computed from pods.
 //!
-//! Both controllers are asked by service and look at the pods its selector matches. Which services a
-//! pod concerns is found through an index on selectors, without looking at every service.
+//! Both controllers reconcile Services and list the pods that the selector matches. An index on
+//! selectors maps a pod to its Services without a scan of all Services.
 
 mod legacy;
 
@@ -23,23 +23,23 @@ use kube::core::{Expression, Selector};
 use crate::options::ClusterOptions;
 use crate::pods;
 
-/// As `kube-controller-manager` calls the controller of EndpointSlices.
+/// The name of the EndpointSlice controller in `kube-controller-manager`.
 pub(crate) const SLICES: &str = "endpointslice-controller";
-/// As `kube-controller-manager` calls the controller of Endpoints.
+/// The name of the Endpoints controller in `kube-controller-manager`.
 pub(crate) const LEGACY: &str = "endpoints-controller";
 
-/// As `kube-controller-manager` calls the controller that mirrors Endpoints into EndpointSlices.
+/// The name of the EndpointSlice mirroring controller in `kube-controller-manager`.
 pub(crate) const MIRROR: &str = "endpointslice-mirroring-controller";
 
-/// Marks what belongs to a service without an address of its own.
+/// The label of objects that belong to a headless Service.
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// Has the controller of EndpointSlices run with the manager.
+/// Registers the EndpointSlice controller.
 pub(crate) fn register_slices(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     slices::register(manager)
 }
 
-/// Has the controller of Endpoints run with the manager.
+/// Registers the Endpoints controller.
 pub(crate) fn register_legacy(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     legacy::register(manager)
 }
@@ -49,7 +49,7 @@ pub(crate) fn register_mirror(manager: &Manager, _: &ClusterOptions) -> Result<(
     mirror::register(manager)
 }
 
-/// Files services under the first pair of their selector, under a name of each controller's own.
+/// Indexes Services by the first pair of their selector. Each controller uses its own index name.
 fn index_selectors(manager: &Manager, index: &'static str) -> Result<(), BoxError> {
     manager.index::<Service>(index, |service| {
         let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
@@ -60,7 +60,7 @@ fn index_selectors(manager: &Manager, index: &'static str) -> Result<(), BoxErro
     Ok(())
 }
 
-/// The services that may select a pod: one pair of the selector is among the pod's labels.
+/// Returns the Services that may select a pod: one pair of the selector is among the pod's labels.
 fn services_of(pod: &Pod, index: &'static str, cx: &MapContext) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let labels = pod.metadata.labels.iter().flatten();
@@ -68,7 +68,7 @@ fn services_of(pod: &Pod, index: &'static str, cx: &MapContext) -> Vec<Key> {
     pairs.flat_map(|pair| cx.indexed::<Service>(index, &pair)).collect()
 }
 
-/// The pods of the service that is looked at; none if no controller keeps its endpoints, or no longer.
+/// Returns the pods of the reconciled Service; `None` if no controller manages its endpoints.
 async fn selected(cx: &Context<Service>, service: &Service) -> Result<Option<Vec<Arc<Pod>>>> {
     let Some(spec) = &service.spec else { return Ok(None) };
     let Some(selector) = spec.selector.as_ref().filter(|selector| !selector.is_empty()) else {
@@ -86,7 +86,7 @@ async fn selected(cx: &Context<Service>, service: &Service) -> Result<Option<Vec
     Ok(Some(cx.list::<Pod>().in_namespace(namespace).matching(labels).await?))
 }
 
-/// The addresses of a pod, in one family.
+/// Returns the addresses of a pod in one IP family.
 fn addresses(pod: &Pod, v6: bool) -> Vec<String> {
     let status = pod.status.as_ref();
     let all = status.and_then(|status| status.pod_ips.as_deref()).unwrap_or_default();
@@ -98,7 +98,7 @@ fn addresses(pod: &Pod, v6: bool) -> Vec<String> {
     parsed.filter(|address| address.is_ipv6() == v6).map(|address| address.to_string()).collect()
 }
 
-/// Whether traffic may go to a pod at all, be it ready or not.
+/// Whether the pod has an endpoint, ready or not.
 fn belongs(pod: &Pod, terminating: bool) -> bool {
     let status = pod.status.as_ref();
     let has_address = status.is_some_and(|status| {
@@ -108,7 +108,7 @@ fn belongs(pod: &Pod, terminating: bool) -> bool {
     has_address && !pods::is_terminal(pod) && (terminating || !pods::is_terminating(pod))
 }
 
-/// The name under which DNS shows a pod of this service.
+/// Returns the DNS hostname of a pod in this Service.
 fn hostname(pod: &Pod, service: &Service) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let named = spec.hostname.as_ref().filter(|name| !name.is_empty())?;
@@ -116,7 +116,7 @@ fn hostname(pod: &Pod, service: &Service) -> Option<String> {
     meant.then(|| named.clone())
 }
 
-/// The number of a service's port on a pod; none when the pod has no port of that name.
+/// Returns the number of a Service port on a pod; `None` if the pod has no port of that name.
 fn port_on(pod: &Pod, port: &ServicePort) -> Option<i32> {
     let name = match port.target_port.as_ref() {
         None => return Some(port.port),
@@ -138,7 +138,7 @@ fn port_on(pod: &Pod, port: &ServicePort) -> Option<i32> {
     found.map(|found| found.container_port)
 }
 
-/// Whether a service has an address of its own.
+/// Whether a Service has a cluster IP.
 fn has_address(service: &Service) -> bool {
     let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
     !matches!(address, None | Some("" | "None"))

@@ -1,4 +1,4 @@
-//! Finalizers of built-in objects: looking for one, and removing it.
+//! Checks and removes finalizers of built-in objects.
 
 #[cfg(test)]
 mod model;
@@ -12,13 +12,13 @@ pub(crate) fn has<K: Object>(object: &K, finalizer: &str) -> bool {
     object.meta().finalizers.iter().flatten().any(|name| name == finalizer)
 }
 
-/// Removes one finalizer from exactly this object; an object that is gone needs nothing.
+/// Removes one finalizer from exactly this object. A deleted object is ignored.
 ///
-/// The patch names the entry to remove and no resource version: a concurrent change of the object,
+/// The patch names the entry to remove and no resourceVersion: a concurrent change of the object,
 /// such as a kubelet writing the status of a pod, cannot make it fail.
 ///
 /// # Errors
-/// When the API server refuses or does not answer.
+/// When the API server rejects the request or does not respond.
 pub(crate) async fn remove<K: Object>(client: &Client, object: &K, finalizer: &str) -> Result<()> {
     if !has(object, finalizer) {
         return Ok(());

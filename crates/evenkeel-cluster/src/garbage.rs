@@ -1,13 +1,14 @@
-//! The garbage collector: what is owned by nothing that exists goes.
+//! The garbage collector: deletes objects whose owners no longer exist.
 //!
-//! It watches every type the server can delete, in metadata only, and keeps a [`graph`] of who owns
-//! whom by uid. Objects whose owners may be gone are queued by uid, and each look at one
-//! ([`Collector::attend`]) decides from what is, not from what happened: delete it, take references
-//! off, let its dependents go, or leave it alone.
+//! It watches the metadata of every deletable type and keeps a [`graph`] of owners and dependents
+//! by uid. Objects whose owners may be absent are enqueued by uid. [`Collector::process`] decides
+//! from the current state, not from the event: it deletes the object, removes owner references,
+//! orphans its dependents, or does nothing.
 //!
-//! The invariant: nothing is deleted whose owner might exist. An owner is absent only when its
-//! deletion was seen, or when the server was asked for it, by name and in the dependent's namespace,
-//! and has none with that uid. A deletion names uid and version of what was judged.
+//! Invariant: no object is deleted while one of its owners might exist. An owner is absent only if
+//! its deletion was observed, or if a live read by name in the dependent's namespace returned no
+//! object with that uid. A delete carries the uid and resourceVersion of the object that was
+//! classified.
 
 mod graph;
 
@@ -39,23 +40,23 @@ use self::graph::{Graph, Place, State};
 use crate::discovery::{Type, Types};
 use crate::options::ClusterOptions;
 
-/// As `kube-controller-manager` calls it.
+/// The name in `kube-controller-manager`.
 pub(crate) const NAME: &str = "garbage-collector-controller";
 
-/// How many objects are looked at side by side.
+/// How many objects are processed concurrently.
 const WORKERS: usize = 8;
 
-/// How long types may take to be listed before work begins without them, as upstream.
+/// How long types may take to sync before processing starts without them, as upstream.
 const SYNC: Duration = Duration::from_secs(30);
 
-/// How often the types are asked for although nothing told that they changed, as upstream: a server
-/// may know of a definition before it serves the type, and not every type has a definition.
+/// How often discovery is repeated when no CRD has changed, as upstream: a server may store a CRD
+/// before it serves the type, and not every type has a CRD.
 const REDISCOVER: Duration = Duration::from_secs(30);
 
-/// How long to wait before a discovery that failed is repeated.
+/// How long to wait before a failed discovery is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Has the garbage collector run with the manager.
+/// Registers the garbage collector.
 pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let collector = Collector::new(manager);
     manager.spawn(NAME, |stop| collector.run(stop))?;
@@ -68,17 +69,17 @@ struct Collector {
     graph: Mutex<Graph>,
     types: RwLock<Types>,
     queue: Queue<Uid, ()>,
-    /// Types may have come or gone.
+    /// Types may have been added or removed.
     changed: Notify,
-    /// Definitions of custom resources that were deleted.
+    /// CRDs that were deleted.
     undefined: Mutex<BTreeSet<String>>,
 }
 
-/// What became of a look at an object.
+/// The result of processing an object.
 enum Looked {
-    /// Nothing is left to do until something changes.
+    /// Nothing to do until the object changes.
     Done,
-    /// Look again later.
+    /// Requeue the object.
     Again,
 }
 
@@ -111,9 +112,9 @@ impl Collector {
         self.client.cache()
     }
 
-    /// Follows the types there are; workers begin once what is there at the start is known.
+    /// Watches the discovered types. Workers start once the initial objects are listed.
     async fn follow_types(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Infallible {
-        // Watched before the types are asked for, so that none that comes meanwhile is missed.
+        // CRDs are watched before discovery, so that no type added meanwhile is missed.
         let _definitions = self.watch_definitions();
         let mut watched = BTreeMap::new();
         loop {
@@ -128,12 +129,12 @@ impl Collector {
             while workers.len() < WORKERS {
                 workers.spawn(self.clone().work());
             }
-            // Too late is as good as told.
+            // A timeout triggers discovery like a notification does.
             let _ = timeout(REDISCOVER, self.changed.notified()).await;
         }
     }
 
-    /// Notices when definitions of custom resources come, change and go.
+    /// Watches CRDs.
     fn watch_definitions(self: &Arc<Self>) -> Option<Subscription> {
         let collector = Arc::downgrade(self);
         let told = move |event: ObjectEvent| {
@@ -158,7 +159,7 @@ impl Collector {
         }
     }
 
-    /// Watches types that came, and forgets those that went.
+    /// Starts watches of added types and stops those of removed types.
     async fn follow(self: &Arc<Self>, types: Types, watched: &mut BTreeMap<Kind, Subscription>) {
         let wanted: BTreeSet<Kind> = types
             .iter()
@@ -193,8 +194,8 @@ impl Collector {
             });
             let definition = format!("{}.{}", kind.plural(), kind.group());
             let mut graph = self.graph.lock();
-            // What has not been listed in another version, and what has no definition any more, is
-            // not there. A type that is merely not served may well have objects.
+            // Objects that were not listed in another version, and those whose CRD is deleted, do
+            // not exist. A type that is merely not served may still have objects.
             if renewed || self.undefined.lock().remove(&definition) {
                 graph.gone_with(kind, &mut due);
             } else {
@@ -218,7 +219,7 @@ impl Collector {
         })
     }
 
-    /// Tells the graph of a change, and queues whom it concerns.
+    /// Updates the graph with an event and enqueues the affected objects.
     fn observe(&self, kind: &Kind, event: &ObjectEvent) {
         let mut due = Vec::new();
         let mut graph = self.graph.lock();
@@ -243,7 +244,7 @@ impl Collector {
         }
     }
 
-    /// What the cache has where an owner reference points, if it is what is meant.
+    /// Returns the cached object that an owner reference names, if its uid matches.
     fn cached(&self, owner: &Owner, child: &Key) -> Option<(Place, State)> {
         let place = self.place(owner, child)?;
         if !self.cache().is_declared(&place.kind) {
@@ -254,8 +255,8 @@ impl Collector {
         meant.then(|| (place, State::of(entry.meta())))
     }
 
-    /// Where an owner reference points; none when its type is not known, or needs a namespace that
-    /// the child does not have.
+    /// Returns where an owner reference points; `None` if its type is unknown, or namespaced and
+    /// the child is cluster-scoped.
     fn place(&self, owner: &Owner, child: &Key) -> Option<Place> {
         let kind = self.types.read().named(&owner.group, &owner.kind)?.clone();
         let namespace = child.namespace().filter(|_| kind.namespaced());
@@ -266,7 +267,7 @@ impl Collector {
         Some(Place { kind, key })
     }
 
-    /// The object at a place, if it is the one of this uid.
+    /// Returns the object at a place if it has this uid.
     async fn entry(&self, place: &Place, uid: &Uid) -> Result<Option<Arc<Entry>>, Error> {
         let found = self.client.dynamic(&place.kind).peek(&place.key).await?;
         Ok(found.filter(|entry| entry.meta().uid() == uid))
@@ -294,7 +295,7 @@ impl Collector {
         }
     }
 
-    /// Does what is left to do about one object.
+    /// Processes one object.
     async fn attend(&self, uid: &Uid) -> Result<Looked, BoxError> {
         let Some(found) = self.graph.lock().find(uid) else { return Ok(Looked::Done) };
         match found.state {
@@ -306,13 +307,13 @@ impl Collector {
     }
 }
 
-/// Events are owned by nobody and own nothing; everything else that can be watched can be garbage.
+/// Events have no owners or dependents. All other types that can be watched are collected.
 fn is_collected(found: &Type) -> bool {
     let is_event = found.kind.is("", "Event") || found.kind.is("events.k8s.io", "Event");
     found.can(&["delete", "list", "watch"]) && !is_event
 }
 
-/// Waits until everything that is there has been told.
+/// Waits until all types are synced.
 async fn synced(watched: &BTreeMap<Kind, Subscription>) {
     for (kind, subscription) in watched {
         if let Err(error) = subscription.wait_until_synced().await {
@@ -321,7 +322,7 @@ async fn synced(watched: &BTreeMap<Kind, Subscription>) {
     }
 }
 
-/// Watches a type: as others have declared it, or else in metadata only.
+/// Watches a type: as already declared, or else its metadata only.
 fn watch(
     cache: &Cache,
     kind: &Kind,

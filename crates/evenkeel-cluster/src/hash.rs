@@ -1,21 +1,22 @@
-//! Digests that become part of names and labels.
+//! Hashes used in names and labels.
 //!
-//! They are stored, so the function and the alphabet must never change. Upstream digests Go's own
-//! dump of the template, which nobody else can reproduce; here it is the template as JSON with
-//! sorted keys. Nothing but equality is ever read from them.
+//! They are stored, so the function and the alphabet must never change. Upstream hashes a Go dump
+//! of the template, which cannot be reproduced outside of Go; this is a hash of the template as
+//! JSON with sorted keys. Hashes are only compared for equality.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-/// Letters and digits that form neither words nor numbers one misreads.
+/// Letters and digits that form no words and are not easily confused, as `SafeEncodeString`
+/// upstream.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The `pod-template-hash` of a template; `collisions` makes another one when it is taken.
+/// Returns the `pod-template-hash` of a template; `collisions` changes it if the name is taken.
 pub(crate) fn of_template(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     of_value(&serde_json::to_value(template).unwrap_or(Value::Null), collisions)
 }
 
-/// The digest of any JSON.
+/// Returns the hash of a JSON value.
 pub(crate) fn of_value(value: &Value, collisions: Option<i32>) -> String {
     let mut hash = fnv(0x811c_9dc5, value.to_string().as_bytes());
     if let Some(collisions) = collisions {

@@ -1,7 +1,7 @@
-//! The templates a StatefulSet or DaemonSet has had, kept as ControllerRevisions.
+//! The template history of a StatefulSet or DaemonSet, stored as ControllerRevisions.
 //!
-//! A revision's data is a strategic merge patch that puts the template back, which is how
-//! `kubectl rollout undo` uses it. A template that comes back makes its revision the latest again.
+//! The data of a revision is a strategic merge patch that restores the template; `kubectl rollout
+//! undo` applies it. Restoring a template makes its revision the latest again.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use serde_json::{Value, json};
 
 use crate::{controller_ref, hash};
 
-/// The label by which revisions and pods name the digest of their template.
+/// The label of revisions and pods with the hash of their template.
 pub(crate) const HASH: &str = "controller-revision-hash";
 
 /// All revisions of one owner.
 pub(crate) struct History {
-    /// By number.
+    /// By revision number.
     pub(crate) all: Vec<Arc<ControllerRevision>>,
-    /// That of the present template.
+    /// The revision of the current template.
     pub(crate) latest: Arc<ControllerRevision>,
-    /// How often a digest was taken by another template.
+    /// How often a hash was taken by another template.
     pub(crate) collisions: i32,
 }
 
 impl History {
-    /// Reads the history, and makes the revision of `template` the latest.
+    /// Reads the history and makes the revision of `template` the latest.
     pub(crate) async fn sync<O: Object>(
         cx: &Context<O>,
         owner: &O,
@@ -66,7 +66,7 @@ impl History {
         Ok(Self { all, latest, collisions })
     }
 
-    /// The revision of this name.
+    /// Returns the revision of this name.
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<ControllerRevision>> {
         self.all.iter().find(|revision| revision.metadata.name.as_deref() == Some(name))
     }
@@ -87,18 +87,18 @@ impl History {
     }
 }
 
-/// The name of a revision.
+/// Returns the name of a revision.
 pub(crate) fn name(revision: &ControllerRevision) -> &str {
     revision.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The digest a revision is known by.
+/// Returns the hash label of a revision.
 pub(crate) fn digest(revision: &ControllerRevision) -> &str {
     let labels = revision.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(HASH)).map_or("", String::as_str)
 }
 
-/// The template a revision keeps.
+/// Returns the template of a revision.
 pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.as_ref()?.0.get("spec")?.get("template")?.clone();
     template.as_object_mut()?.remove("$patch");

@@ -1,9 +1,9 @@
-//! Runs pods to completion.
+//! The Job controller: runs pods to completion.
 //!
-//! A pod that ended is counted exactly once, however often the controller is interrupted: its uid
-//! goes into `status.uncountedTerminatedPods`, then its finalizer goes, and only when the finalizer
-//! is gone does the uid become a number. A pod with the finalizer cannot vanish uncounted. Pods whose
-//! Job no longer counts them lose the finalizer by the controller in `orphans`.
+//! A terminated pod is counted exactly once, however often the controller is interrupted: its uid
+//! is added to `status.uncountedTerminatedPods`, then its finalizer is removed, and only then does
+//! the uid become part of a count. A pod with the finalizer cannot be deleted uncounted. The
+//! controller in `orphans` removes the finalizer from pods that no Job counts any more.
 
 mod backoff;
 
@@ -46,12 +46,12 @@ pub(crate) use ttl::{NAME as TTL, register as register_ttl};
 
 pub(crate) const NAME: &str = "job-controller";
 
-/// Keeps a pod until it has been counted.
+/// Keeps a pod until it is counted.
 const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// How many pods one reconcile makes or deletes at most, as upstream.
+/// How many pods one reconcile creates or deletes at most, as upstream.
 const BURST: usize = 500;
 
 #[derive(Default)]
@@ -71,7 +71,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
     orphans::register(manager)
 }
 
-/// Reconciles all Jobs of a namespace whose deletion begins: no pod is replaced there any more.
+/// Reconciles all Jobs of a namespace that starts terminating: no pod is replaced there any more.
 fn terminating_namespaces() -> Watch {
     let map = |meta: &Meta, cx: &MapContext| {
         cx.keys::<Job>(&Query { namespace: Some(meta.key().name()), ..Query::default() })
@@ -84,7 +84,7 @@ fn terminating_namespaces() -> Watch {
     Watch::mapped_metadata::<Namespace>(map).filter(begins)
 }
 
-/// Whether a condition holds.
+/// Whether a condition has status True.
 pub(crate) fn holds(job: &Job, name: &str) -> bool {
     find(job, name).is_some_and(|condition| condition.status == "True")
 }
@@ -100,7 +100,7 @@ fn is_managed_elsewhere(job: &Job) -> bool {
     manager.is_some_and(|name| name != "kubernetes.io/job-controller")
 }
 
-/// Whether nothing more will happen to it.
+/// Whether the Job is complete or failed.
 pub(crate) fn is_finished(job: &Job) -> bool {
     holds(job, "Complete") || holds(job, "Failed")
 }
@@ -155,13 +155,13 @@ struct Work<'a> {
     status: JobStatus,
     pods: Vec<Arc<Pod>>,
     now: Timestamp,
-    /// The pods that failed last, by indexes that are to be tried again.
+    /// The last failed pods of indexes that are to be retried.
     last_failed: BTreeMap<u32, Arc<Pod>>,
-    /// Pods that were deleted just now because the Job is over: it did not wait for them to fail.
+    /// Pods deleted in this reconcile because the Job has finished: they do not count as failed.
     dismissed: HashSet<String>,
-    /// Whether the namespace is being deleted, so that no pod is tried again.
+    /// Whether the namespace is terminating, so that no pod is retried.
     namespace_ends: bool,
-    /// When to look again.
+    /// When to requeue.
     wait: Option<Duration>,
     finish: Option<Finish>,
 }
@@ -183,7 +183,7 @@ impl Work<'_> {
         self.pods.iter().filter(|pod| pods::is_active(pod)).cloned().collect()
     }
 
-    /// Whether a pod that ended is replaced only then, not as soon as its deletion is asked for.
+    /// Whether a pod is replaced only once it is terminal, not when it is terminating.
     fn replaces_failed_only(&self) -> bool {
         self.spec.pod_replacement_policy.as_deref() == Some("Failed")
             || self.spec.pod_failure_policy.is_some()
@@ -233,7 +233,7 @@ impl Work<'_> {
         self.track().await
     }
 
-    /// The pods as they are after this process's own writes.
+    /// Reads the pods again, including this reconcile's own writes.
     async fn reread(&mut self) -> Result<()> {
         let mut pods = Vec::with_capacity(self.pods.len());
         for pod in &self.pods {
@@ -244,7 +244,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Successes and failures, those that are not numbers yet included.
+    /// Returns the numbers of succeeded and failed pods, uncounted ones included.
     fn totals(&self) -> (i32, i32) {
         let uncounted = self.status.uncounted_terminated_pods.clone().unwrap_or_default();
         let (good, bad) =
@@ -272,7 +272,7 @@ impl Work<'_> {
         u32::try_from(self.spec.completions.unwrap_or(0)).unwrap_or(0)
     }
 
-    /// Indexes that are done, by the status or by a pod that is still there.
+    /// Returns the succeeded indexes, from the status and from existing pods.
     fn succeeded_indexes(&self) -> Indexes {
         let text = self.status.completed_indexes.as_deref().unwrap_or_default();
         let mut done = Indexes::parse(text, self.completions());
@@ -281,12 +281,12 @@ impl Work<'_> {
         done
     }
 
-    /// The index a pod works on, if the Job has it.
+    /// Returns the completion index of a pod, if it is within the Job's completions.
     fn valid_index(&self, pod: &Pod) -> Option<u32> {
         index_of(pod).filter(|index| *index < self.completions())
     }
 
-    /// Makes or deletes pods until as many run as should; gives those that do.
+    /// Creates or deletes pods until the desired number is active. Returns the active pods.
     async fn manage(
         &mut self,
         mut active: Vec<Arc<Pod>>,
@@ -306,7 +306,7 @@ impl Work<'_> {
             let surplus = self.surplus(&active, wanted);
             if !surplus.is_empty() {
                 for pod in surplus.iter().take(BURST) {
-                    // It was not asked to end by the work it did: it does not count as a failure.
+                    // It did not terminate by itself, so it does not count as failed.
                     finalizers::remove(self.cx, &**pod, FINALIZER).await?;
                     self.cx.delete(&**pod).await?;
                     active.retain(|other| other.metadata.uid != pod.metadata.uid);
@@ -352,8 +352,8 @@ impl Work<'_> {
         Ok(active)
     }
 
-    /// Pods that are too many: of an index that is done, taken or no more, else those that have
-    /// come least far.
+    /// Returns the surplus pods: duplicates and those of finished or removed indexes, then the pods
+    /// that have progressed least.
     fn surplus(&self, active: &[Arc<Pod>], wanted: usize) -> Vec<Arc<Pod>> {
         let mut surplus = Vec::new();
         let mut rest: Vec<&Arc<Pod>> = Vec::new();
@@ -380,7 +380,7 @@ impl Work<'_> {
         surplus
     }
 
-    /// The first indexes that are neither over nor being worked on.
+    /// Returns the first indexes that are neither finished nor active.
     fn free_indexes(&self, active: &[Arc<Pod>], count: usize) -> Vec<u32> {
         let done = self.succeeded_indexes();
         let mut taken: HashSet<u32> = active.iter().filter_map(|pod| index_of(pod)).collect();
@@ -453,7 +453,7 @@ impl Work<'_> {
         self.status.ready = Some(number(ready));
     }
 
-    /// Sets a condition unless it stands already.
+    /// Sets a condition unless it already has this status.
     fn put(&mut self, name: &str, status: &str, reason: &str, message: &str) {
         let now = pods::stamp(self.cx.clock());
         let conditions = self.status.conditions.get_or_insert_default();
@@ -472,7 +472,7 @@ impl Work<'_> {
     }
 }
 
-/// The index a pod works on.
+/// Returns the completion index of a pod.
 fn index_of(pod: &Pod) -> Option<u32> {
     pod.metadata.annotations.as_ref()?.get(INDEX)?.parse().ok()
 }

@@ -1,13 +1,13 @@
-//! The simulated kubelets: pods on simulated nodes start, run, fail and stop without any process.
+//! Simulated kubelets: pods on simulated nodes start, run, fail and stop without processes.
 //!
-//! One controller stands for the kubelets of all nodes. The state of each pod is its
-//! [`Lifecycle`], a state machine on tokio's clock with a state for each container; the status of
-//! the pod is computed from it and written when it changes. What happens to the containers is set by
-//! the pod's [`PodSimulation`], their commands and probes.
+//! One controller acts as the kubelet of all nodes. The state of each pod is its [`Lifecycle`], a
+//! state machine on tokio's clock with a state per container. The pod status is computed from it
+//! and written when it changes. The [`PodSimulation`] of the pod and the commands and probes of its
+//! containers determine what happens.
 
 mod addresses;
 
-// What containers do.
+// Container behavior.
 mod command;
 
 mod image;
@@ -31,7 +31,7 @@ mod lifecycle;
 
 mod restore;
 
-// What is reported.
+// Status reporting.
 mod conditions;
 
 mod phase;
@@ -75,7 +75,7 @@ struct Kubelets {
     lifecycles: Mutex<HashMap<Key, Lifecycle>>,
     event_recorder: EventRecorder,
     addresses: Addresses,
-    /// What is known of the nodes, by name, so that not every pod decodes its node again.
+    /// Node properties by name, so that not every pod decodes its node.
     nodes: Mutex<HashMap<String, (Version, Facts)>>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
         addresses: Addresses::default(),
         nodes: Mutex::default(),
     };
-    // A node that comes back looks after its pods again; heartbeats are nobody's concern here.
+    // A node that is up again reconciles its pods; heartbeats do not matter here.
     let changed = Predicate::new(|event| match (event.old(), event.new()) {
         (Some(old), Some(new)) => old.annotations() != new.annotations(),
         _ => true,
@@ -122,7 +122,7 @@ impl Reconciler for Kubelets {
         }
         let (now, wall) = (Instant::now(), pods::stamp(cx.clock()));
         let Some(mut lifecycle) = self.lifecycle(cx.key(), &pod, node, &facts, now, &wall) else {
-            // Every address of the node is taken; one is released when a pod goes.
+            // All addresses of the node are in use; one is released when a pod is deleted.
             return Ok(Action::requeue_after(Duration::from_secs(1)));
         };
         let simulation = self.pod_simulations.of(&pod);
@@ -141,7 +141,7 @@ impl Reconciler for Kubelets {
         if over && pods::is_terminating(&pod) {
             let delete = cx.delete(&*pod).grace_period(Duration::ZERO);
             match delete.await {
-                // Another pod has taken the name: this one is gone.
+                // Another pod has the name: this one is already deleted.
                 Err(error) if !error.is_conflict() => return Err(error.into()),
                 _ => {}
             }
@@ -155,7 +155,7 @@ impl Kubelets {
         self.lifecycles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a pod that is gone, and releases its address.
+    /// Removes a deleted pod and releases its address.
     fn forget(&self, key: &Key) {
         let known = self.lifecycles().remove(key);
         if let Some(lifecycle) = known {
@@ -163,7 +163,7 @@ impl Kubelets {
         }
     }
 
-    /// Takes the state of the pod, a new one if it is not known. None without an address.
+    /// Takes the state of the pod, or creates it. Returns `None` if no address is free.
     fn lifecycle(
         &self,
         key: &Key,

@@ -1,31 +1,32 @@
-//! A cluster in one process: the embedded API server with the controllers a cluster brings.
+//! A cluster in one process: the embedded API server and the built-in controllers.
 //!
-//! The API server stores and answers; what makes a cluster live is a set of controllers. Here they
-//! are ordinary users of the Evenkeel runtime, clients like any other: the garbage collector,
-//! namespaces, workloads, and simulated nodes on which pods become ready. Each can be switched off.
+//! The API server only stores objects and serves requests. The controllers that make it a cluster
+//! are ordinary clients built on the Evenkeel runtime: the garbage collector, the namespace
+//! controller, the workload controllers, and simulated nodes on which pods become ready. Each can
+//! be disabled.
 
 mod options;
 
 mod controllers;
 
-// What controllers share.
+// Shared by controllers.
 mod discovery;
 
-// Housekeeping: what goes when something else does, and what every namespace has.
+// Deletion of dependents and of namespace content, and the defaults of each namespace.
 mod garbage;
 
 mod namespace;
 
 mod serviceaccount;
 
-// What follows from pods, services and claims.
+// Derived from Pods, Services and PersistentVolumeClaims.
 mod endpoints;
 
 mod volumes;
 
 mod disruption;
 
-// What workload controllers have in common.
+// Shared by the workload controllers.
 mod controller_ref;
 
 mod finalizers;
@@ -49,7 +50,7 @@ mod replicaset;
 
 mod statefulset;
 
-// Nodes and what runs on them.
+// Nodes and the pods on them.
 mod kubelet;
 
 mod node_lifecycle;
@@ -76,17 +77,17 @@ pub use kubelet::{POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulationError, 
 pub use nodes::{NODE_SIMULATION_ANNOTATION, SIMULATED_NODE_ANNOTATION};
 pub use options::{Capacity, ClusterOptions, Delays};
 
-/// What time it is when a seeded cluster starts: 2026-01-01T00:00:00Z, as the API server has it.
+/// The clock of a seeded cluster starts at 2026-01-01T00:00:00Z, like that of a seeded API server.
 const SEEDED_START: i64 = 1_767_225_600;
 
-/// A running cluster. Dropping it ends it at once; [`Cluster::stop`] ends it in order.
+/// A running cluster. Dropping it aborts its tasks; [`Cluster::stop`] shuts it down in order.
 pub struct Cluster {
     server: ApiServer,
     manager: Manager,
     running: JoinSet<Result<(), RunError>>,
 }
 
-/// A cluster that could not be started.
+/// Why a cluster could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -113,7 +114,7 @@ pub enum StartError {
 }
 
 impl Cluster {
-    /// Starts a cluster with one node, everything switched on and no delays.
+    /// Starts a cluster with one node, all controllers enabled and no delays.
     ///
     /// # Errors
     /// When the API server or a controller cannot be set up.
@@ -121,7 +122,7 @@ impl Cluster {
         Self::start_with(&ClusterOptions::default()).await
     }
 
-    /// Starts a cluster as `options` say.
+    /// Starts a cluster with `options`.
     ///
     /// # Errors
     /// When the API server or a controller cannot be set up.
@@ -134,13 +135,13 @@ impl Cluster {
         if options.seed.is_none() || options.clock.is_some() {
             return Self::with_server(server, options);
         }
-        // A seeded server's clock starts at a fixed time; the controllers' is the same.
+        // A seeded server's clock starts at a fixed time; the controllers use the same time.
         let start = jiff::Timestamp::from_second(SEEDED_START).unwrap_or_default();
         let clock = Some(evenkeel::Clock::starting_at(start));
         Self::with_server(server, &ClusterOptions { clock, ..options.clone() })
     }
 
-    /// Brings a server of the caller's making to life.
+    /// Starts the controllers on an existing API server.
     ///
     /// # Errors
     /// When a controller cannot be set up.
@@ -154,7 +155,7 @@ impl Cluster {
         Ok(Self { server, manager, running })
     }
 
-    /// Only the server: nothing happens but what clients do.
+    /// Wraps an API server without running any controllers.
     #[must_use]
     pub fn api_only(server: ApiServer) -> Self {
         let client = kube::Client::new(server.service(), "default");
@@ -164,19 +165,19 @@ impl Cluster {
         Self { server, manager, running: JoinSet::new() }
     }
 
-    /// A client of the cluster, without a socket between, with all permissions.
+    /// Returns an in-process client of the cluster with all permissions.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.server.service(), "default")
     }
 
-    /// The API server.
+    /// Returns the API server.
     #[must_use]
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// The manager that runs the cluster's own controllers.
+    /// Returns the manager that runs the built-in controllers.
     #[must_use]
     pub fn manager(&self) -> &Manager {
         &self.manager
@@ -185,12 +186,12 @@ impl Cluster {
     /// Serves the API on an address for other processes.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address cannot be bound.
     pub async fn serve(&self, address: std::net::SocketAddr) -> Result<ServerHandle, ServeError> {
         self.server.serve(address).await
     }
 
-    /// Ends the controllers, then the server.
+    /// Stops the controllers, then the server.
     pub async fn stop(mut self) {
         self.manager.stop();
         while let Some(ended) = self.running.join_next().await {
@@ -204,7 +205,7 @@ impl Cluster {
     }
 }
 
-/// Runs the controllers of a cluster as clients of its API server, until the tasks are dropped.
+/// Runs the controllers as clients of the API server until the tasks are dropped.
 fn run_controllers(
     client: kube::Client,
     options: &ClusterOptions,

@@ -1,9 +1,9 @@
-//! The namespace controller: a namespace that is deleted takes everything in it along.
+//! The namespace controller: deletes the content of terminating namespaces.
 //!
-//! The API server only marks a namespace as terminating, and from then on lets nothing be created in
-//! it. Here its content is deleted, pods first, over every namespaced type the server has; when
-//! nothing is left the finalizer `kubernetes` is taken off and the server lets the namespace go.
-//! What keeps it waiting is told in its conditions.
+//! The API server only marks a namespace as terminating and rejects creates in it. This controller
+//! deletes its content, pods first, over every namespaced type. Once nothing is left it removes the
+//! finalizer `kubernetes`, and the server deletes the namespace. What remains is reported in its
+//! conditions.
 
 mod conditions;
 
@@ -30,16 +30,16 @@ use self::conditions::Findings;
 use crate::options::ClusterOptions;
 use crate::pods;
 
-/// As `kube-controller-manager` calls it.
+/// The name in `kube-controller-manager`.
 pub(crate) const NAME: &str = "namespace-controller";
 
-/// Keeps a namespace until its content is gone.
+/// Keeps a namespace until its content is deleted.
 const FINALIZER: &str = "kubernetes";
 
-/// Has the controller run with the manager.
+/// Registers the controller.
 pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     let handle: Arc<OnceLock<ControllerHandle>> = Arc::default();
-    // A namespace is retried at least every minute, never later.
+    // A namespace is retried at least every minute.
     let backoff = Backoff::exponential(Duration::from_millis(5), Duration::from_secs(60));
     let registered = manager
         .controller(Namespaces { handle: handle.clone(), waiting: Mutex::default() })
@@ -53,9 +53,9 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
 }
 
 struct Namespaces {
-    /// The controller itself, once it is registered.
+    /// The handle of this controller, once it is registered.
     handle: Arc<OnceLock<ControllerHandle>>,
-    /// What tells that the content of a namespace is gone.
+    /// Subscriptions that enqueue a namespace once its content is deleted.
     waiting: Mutex<BTreeMap<Key, Vec<Subscription>>>,
 }
 
@@ -63,7 +63,7 @@ impl Reconciler for Namespaces {
     type Object = Namespace;
 
     async fn reconcile(&self, cx: &Context<Namespace>) -> Result<Action> {
-        // What was waited for is looked at anew.
+        // The remaining content is determined again.
         let waited = self.waiting.lock().remove(cx.key());
         drop(waited);
         let Some(namespace) = cx.object() else { return Ok(Action::done()) };
@@ -107,7 +107,7 @@ impl Namespaces {
         Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)
     }
 
-    /// Writes what was found into the conditions.
+    /// Writes the conditions.
     async fn tell(
         &self,
         cx: &Context<Namespace>,
@@ -122,7 +122,7 @@ impl Namespaces {
         Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)
     }
 
-    /// Takes our finalizer off.
+    /// Removes the finalizer `kubernetes`.
     async fn finalize(&self, cx: &Context<Namespace>, namespace: &Namespace) -> Result<()> {
         let mut next = namespace.clone();
         if let Some(finalizers) = next.spec.as_mut().and_then(|spec| spec.finalizers.as_mut()) {
@@ -135,8 +135,8 @@ impl Namespaces {
         }
     }
 
-    /// Has the namespace looked at when the last object of one of these types is gone; true if one
-    /// of them has none left already.
+    /// Enqueues the namespace when the last object of one of these types is deleted. Returns true
+    /// if one of them has none left already.
     async fn wait(&self, cx: &Context<Namespace>, kinds: Vec<Kind>) -> Result<bool> {
         let cache = cx.cache();
         let query = Query { namespace: Some(cx.key().name()), ..Query::default() };

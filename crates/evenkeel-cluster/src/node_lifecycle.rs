@@ -1,8 +1,9 @@
-//! What becomes of nodes that fall silent, and of their pods.
+//! Nodes that stop reporting, and their pods.
 //!
-//! Three controllers, as in `kube-controller-manager`: a node's conditions and taints follow from its
-//! lease (`node-lifecycle-controller`), taints drive pods away (`taint-eviction-controller`), and
-//! pods of nodes that are no more are removed (`pod-garbage-collector-controller`).
+//! Three controllers, as in `kube-controller-manager`: the `node-lifecycle-controller` sets
+//! conditions and taints from the node lease, the `taint-eviction-controller` deletes pods that do
+//! not tolerate taints, and the `pod-garbage-collector-controller` deletes pods of nodes that no
+//! longer exist.
 
 mod zones;
 
@@ -32,19 +33,19 @@ use crate::scheduler::tolerates;
 use zones::{Admission, Zones};
 
 pub(crate) const NAME: &str = "node-lifecycle-controller";
-/// The source of its events, which is not its name.
+/// The reporting component of its events, which is not the controller name.
 const COMPONENT: &str = "node-controller";
 pub(crate) const EVICTION: &str = "taint-eviction-controller";
 pub(crate) const GARBAGE: &str = "pod-garbage-collector-controller";
-/// The part of it that looks at pods.
+/// The part that handles unscheduled pods.
 const UNSCHEDULED: &str = "pod-garbage-collector-controller-unscheduled";
-/// How long whoever deleted such a pod has to let it go by himself; upstream looks this often.
+/// The grace for unscheduled terminating pods; the interval of upstream's collector.
 const UNSCHEDULED_FOR: Duration = Duration::from_secs(20);
 
-/// How long a node may be silent.
+/// How long a node may stop reporting before it is Unknown.
 const GRACE: Duration = Duration::from_secs(50);
 
-/// How long a node must be gone before its pods are removed.
+/// How long a node must be gone before its pods are deleted.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -75,7 +76,7 @@ pub(crate) fn register_eviction(manager: &Manager, _: &ClusterOptions) -> Result
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         node.map(Key::cluster).into_iter().collect()
     });
-    // A pod matters when it arrives on a node; what it does there does not.
+    // Only the binding of a pod matters, not its status.
     let fresh = Predicate::new(|event| match (event.old(), event.new()) {
         (Some(old), Some(new)) => {
             old.meta().uid() != new.meta().uid() || node_of(old) != node_of(new)
@@ -95,13 +96,13 @@ pub(crate) fn register_garbage(manager: &Manager, _: &ClusterOptions) -> Result<
     Ok(())
 }
 
-/// Conditions and taints.
+/// Sets conditions and taints of nodes.
 struct Lifecycle {
     zones: Mutex<Zones>,
     /// The nodes whose registration has been recorded.
     known: Mutex<HashMap<Key, ObjectReference>>,
     event_recorder: EventRecorder,
-    /// The controller itself, once it is registered.
+    /// The handle of this controller, once it is registered.
     handle: Arc<OnceLock<ControllerHandle>>,
 }
 
@@ -130,7 +131,7 @@ impl Reconciler for Lifecycle {
                 let message = format!("Node {} status is now: NodeNotReady", cx.key().name());
                 self.event_recorder.event(&object_reference(&*node), "NodeNotReady", &message);
             }
-            // Also when the node is known to be silent: an earlier attempt may have failed halfway.
+            // Also when the node is already Unknown: an earlier attempt may have failed halfway.
             self.fail_pods(cx).await?;
         }
         self.observe(cx, Some(&node)).await?;
@@ -167,7 +168,7 @@ impl Lifecycle {
         }
     }
 
-    /// Records an event for a node that is gone.
+    /// Records an event for a deleted node.
     fn record_removal(&self, key: &Key) {
         let Some(about) = self.known().remove(key) else { return };
         let name = key.name();
@@ -175,8 +176,8 @@ impl Lifecycle {
         self.event_recorder.event(&about, "RemovingNode", &message);
     }
 
-    /// Notes what the node is now, and has the nodes reconciled for which evictions stop or begin
-    /// because of it.
+    /// Updates the zone of the node, and enqueues the nodes whose evictions start or stop because
+    /// of it.
     async fn observe(&self, cx: &Context<Node>, node: Option<&Node>) -> Result<()> {
         if !self.zones().is_complete() {
             let nodes = cx.list::<Node>().await?;
@@ -191,8 +192,8 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Whether the node gets, or keeps, the taint that drives pods away, and when to look again if
-    /// it has to wait for it.
+    /// Returns whether the node gets, or keeps, the NoExecute taint, and when to requeue if it has
+    /// to wait.
     fn may_evict(&self, cx: &Context<Node>, node: &Node) -> (bool, Option<Duration>) {
         if ready(node).is_some_and(|ready| ready.status == "True") {
             return (false, None);
@@ -215,7 +216,7 @@ impl Lifecycle {
         }
     }
 
-    /// When the node was last heard of: by its lease, by its status, or by its coming into being.
+    /// Returns the last heartbeat: of the lease, the status, or the creation of the node.
     async fn heard(&self, cx: &Context<Node>, node: &Node) -> Result<Option<Timestamp>> {
         let key = Key::namespaced("kube-node-lease", cx.key().name());
         let lease = cx.get::<Lease>(&key).await?;
@@ -226,7 +227,7 @@ impl Lifecycle {
         Ok(renewed.max(told).max(made))
     }
 
-    /// Nobody knows how the node is.
+    /// Sets the conditions of a node that stopped reporting to Unknown.
     async fn silence(&self, cx: &Context<Node>, node: &Node, heard: bool) -> Result<Arc<Node>> {
         let now = pods::stamp(cx.clock());
         let (reason, message) = if heard && ready(node).is_some() {
@@ -258,7 +259,7 @@ impl Lifecycle {
         Ok(cx.subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?)
     }
 
-    /// Pods of a node that nobody hears of are not ready.
+    /// Marks the pods of an unreachable node as not ready.
     async fn fail_pods(&self, cx: &Context<Node>) -> Result<()> {
         for pod in cx.list::<Pod>().index(BY_NODE, cx.key().name()).await? {
             if !pods::is_ready(&pod) {
@@ -277,8 +278,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// The taints that follow from readiness, those that drive pods away only if `evict`, and from
-    /// `kubectl cordon`.
+    /// Sets the taints for readiness, NoExecute only if `evict`, and for `kubectl cordon`.
     async fn taint(&self, cx: &Context<Node>, node: &Node, evict: bool) -> Result<()> {
         let spec = node.spec.clone().unwrap_or_default();
         let name = match ready(node).map_or("Unknown", |ready| ready.status.as_str()) {
@@ -326,13 +326,13 @@ impl Lifecycle {
     }
 }
 
-/// Pods go from nodes whose taints they do not tolerate, or no longer.
+/// Deletes pods that do not, or no longer, tolerate the NoExecute taints of their node.
 struct Eviction {
     event_recorder: EventRecorder,
 }
 
 impl Eviction {
-    /// Deletes a pod whose time on its node is over.
+    /// Deletes a pod whose toleration has expired.
     async fn evict(&self, cx: &Context<Node>, pod: &Pod) -> Result<()> {
         let message = format!("Marking for deletion Pod {}", Key::of(pod));
         self.event_recorder.event(&object_reference(pod), "TaintManagerEviction", &message);
@@ -379,7 +379,7 @@ impl Reconciler for Eviction {
     }
 }
 
-/// How long these taints are still tolerated; without end if none.
+/// Returns how much longer the taints are tolerated; `None` for unlimited.
 fn tolerated_for(
     taints: &[&Taint],
     tolerations: &[Toleration],
@@ -403,7 +403,7 @@ fn tolerated_for(
     least
 }
 
-/// Pods whose node is no more.
+/// Deletes pods whose node no longer exists.
 struct Garbage {
     gone: Mutex<HashMap<Key, Instant>>,
 }
@@ -442,8 +442,8 @@ impl Reconciler for Garbage {
     }
 }
 
-/// Pods that are to go and never had a node: no kubelet ever says that they have ended, and whoever
-/// holds them by a finalizer waits for that.
+/// Fails terminating pods that never had a node: no kubelet reports their phase, and controllers
+/// that hold them by a finalizer wait for it.
 struct Unscheduled;
 
 impl Reconciler for Unscheduled {
@@ -467,7 +467,7 @@ impl Reconciler for Unscheduled {
     }
 }
 
-/// Gives a pod that no kubelet runs its last status, unless it has ended.
+/// Sets the final status of a pod that no kubelet runs, unless it is terminal.
 async fn fail<K: Object>(cx: &Context<K>, pod: &Pod, status: &Value) -> Result<()> {
     if !pods::is_terminal(pod) {
         pods::patch_status(cx, pod, status).await?;

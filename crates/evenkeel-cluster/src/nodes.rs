@@ -1,4 +1,4 @@
-//! The simulated nodes: they register, report what they have, and renew their leases.
+//! Simulated nodes: registration, status reports and lease renewal.
 //!
 //! A node is simulated if its annotation [`SIMULATED_NODE_ANNOTATION`] is `true`. The cluster creates
 //! [`ClusterOptions::nodes`] of them; a node that a client creates with the annotation is simulated
@@ -25,10 +25,10 @@ use tokio::time::Instant;
 use crate::options::{Capacity, ClusterOptions};
 use crate::pods;
 
-/// The annotation of a node that has no machine behind it.
+/// The annotation of simulated nodes, with value `true`.
 pub const SIMULATED_NODE_ANNOTATION: &str = "evenkeel.dev/simulated";
 
-/// The annotation of a simulated node that tells how it fares; `down` is all there is to tell.
+/// The annotation that sets the state of a simulated node; the only value is `down`.
 pub const NODE_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 
 pub(crate) const NAME: &str = "node-registration";
@@ -36,24 +36,24 @@ pub(crate) const NAME: &str = "node-registration";
 /// How often a kubelet renews its lease.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// How often it reports although nothing changed.
+/// How often the status is reported without a change.
 const REPORT: Duration = Duration::from_secs(300);
 
-/// How long a lease is good for, by its own word.
+/// The duration of the node lease.
 const LEASE_SECONDS: i32 = 40;
 
-/// The nodes of a cluster: `node-1` and so on.
+/// Returns the names of the cluster's nodes: `node-1` and so on.
 pub(crate) fn names(count: usize) -> impl Iterator<Item = String> {
     (1..=count).map(|number| format!("node-{number}"))
 }
 
-/// What others need to know of a node.
+/// The properties of a node that other controllers need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) simulated: bool,
     pub(crate) down: bool,
     pub(crate) address: Option<String>,
-    /// Where the node's pods get their addresses from.
+    /// The network of the node's pod addresses.
     pub(crate) network: Option<Ipv4Addr>,
 }
 
@@ -82,16 +82,16 @@ struct Nodes {
 
 #[derive(Default)]
 struct State {
-    /// Nodes that have been made: one that is deleted later stays deleted.
+    /// Nodes that were created: a node deleted later is not recreated.
     registered: HashSet<String>,
-    /// The number of each node, which its addresses follow from.
+    /// The number of each node, from which its addresses are derived.
     numbers: HashMap<String, u32>,
     renewed: HashMap<String, Instant>,
     reported: HashMap<String, Instant>,
 }
 
 impl State {
-    /// The node is gone.
+    /// Removes a deleted node.
     fn forget(&mut self, name: &str) {
         self.numbers.remove(name);
         self.renewed.remove(name);
@@ -148,7 +148,7 @@ impl Nodes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number for a node: its own if its name carries one, else the next that is free.
+    /// Returns the number of a node: that in its name, or else the next free one.
     fn number_of(&self, name: &str) -> u32 {
         let mut state = self.state();
         if let Some(&number) = state.numbers.get(name) {
@@ -192,7 +192,7 @@ impl Nodes {
         }
     }
 
-    /// A node of somebody else's making gets a network.
+    /// Assigns a network to a node that a client created.
     async fn number(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
         let network = network(self.number_of(cx.key().name()));
         let patch = Patch::Merge(json!({
@@ -203,7 +203,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// The status as this node reports it, on the ground of what it is.
+    /// Returns the status that this node reports, based on its current status.
     fn status(&self, node: &Node, name: &str, number: u32, now: &Time) -> NodeStatus {
         let mut status = node.status.clone().unwrap_or_default();
         let resources: BTreeMap<String, Quantity> = [
@@ -244,7 +244,7 @@ impl Nodes {
         status
     }
 
-    /// Reports when it is time, or when somebody says otherwise of the node.
+    /// Reports the status periodically, or when another client changed a condition.
     async fn report(&self, cx: &Context<Node>, node: &Node, facts: &Facts) -> Result<()> {
         let name = cx.key().name();
         let now = Instant::now();
@@ -305,7 +305,7 @@ impl Nodes {
     }
 }
 
-/// The largest number a node's addresses can be made from.
+/// The largest node number that addresses can be derived from.
 const MOST: u32 = 32_767;
 
 fn network(number: u32) -> String {

@@ -1,4 +1,4 @@
-//! How a cluster behaves.
+//! Options of a cluster.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,46 +7,48 @@ use evenkeel::Clock;
 
 use crate::kubelet::PodSimulations;
 
-/// How a cluster behaves. The default is one node, everything switched on, and no delays but that
-/// of containers that are stopped.
+/// Options of a cluster. By default it has one node, all controllers enabled, and no delay except
+/// for stopping containers.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// How many simulated nodes there are.
+    /// The number of simulated nodes.
     pub nodes: usize,
-    /// What each simulated node has to give.
+    /// The capacity of each simulated node.
     pub capacity: Capacity,
-    /// How long simulated pods take.
+    /// How long the steps of simulated pods take.
     pub delays: Delays,
-    /// What happens to the containers of pods without a plan of their own.
+    /// The simulation of pods without the annotation
+    /// [`POD_SIMULATION_ANNOTATION`](crate::POD_SIMULATION_ANNOTATION).
     pub pod_simulations: PodSimulations,
-    /// Controllers that are not run, by the names `kube-controller-manager --controllers` knows
-    /// (and `scheduler`, `kubelet`, and `node-registration`, which makes the simulated nodes).
+    /// Controllers that are not run, by their names in `kube-controller-manager --controllers` (and
+    /// `scheduler`, `kubelet`, and `node-registration`, which creates the simulated nodes).
     pub disabled_controllers: BTreeSet<String>,
-    /// Makes uids, names and jitter repeat.
+    /// Makes uids, names and jitter reproducible.
     pub seed: Option<u64>,
-    /// Where wall-clock time comes from; the machine's unless set.
+    /// The source of wall-clock time; the system clock by default.
     pub clock: Option<Clock>,
-    /// The certificate authority of the API server in PEM form, which every namespace gets in the
-    /// ConfigMap `kube-root-ca.crt`. Without it a line saying that there is none is published.
+    /// The certificate authority of the API server in PEM form, published in the ConfigMap
+    /// `kube-root-ca.crt` of every namespace. By default a comment that there is none is published.
     pub root_ca: Option<String>,
 }
 
 /// How long a simulated pod takes from one state to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// From creation to a node.
+    /// From creation to binding.
     pub schedule: Duration,
-    /// From a node to running containers.
+    /// From binding to running containers.
     pub start: Duration,
-    /// From running to ready; a container with probes takes at least as long as they do.
+    /// From running to ready; a container with probes is not ready before they have succeeded.
     pub ready: Duration,
-    /// From running to completion, for containers that complete without a plan or a plain command:
-    /// those of Jobs, and those with a command in pods that are not always restarted.
+    /// From running to completion, for containers that complete without a simulation or a
+    /// recognized command: those of Jobs, and those with a command in pods whose restart policy is
+    /// not `Always`.
     pub run: Duration,
-    /// From SIGTERM to the exit of a container, at most the pod's own grace period. 50 ms by
-    /// default, so that a deleted pod is seen with its deletion timestamp as on other clusters. A
-    /// container whose command is `sleep` or a plain shell script ignores SIGTERM and takes the whole
-    /// grace period.
+    /// From SIGTERM to the exit of a container, at most the grace period of the pod. 50 ms by
+    /// default, so that clients see a deleted pod with its deletion timestamp, as on other
+    /// clusters. A container whose command is `sleep` or a simple shell script ignores SIGTERM and
+    /// takes the whole grace period.
     pub stop: Duration,
 }
 
@@ -62,16 +64,16 @@ impl Default for Delays {
     }
 }
 
-/// What a simulated node has to give; quantities as Kubernetes writes them.
+/// The capacity of a simulated node, as Kubernetes quantities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Processors.
+    /// CPU.
     pub cpu: String,
     /// Memory.
     pub memory: String,
-    /// Disk that pods may fill.
+    /// Local ephemeral storage.
     pub ephemeral_storage: String,
-    /// How many pods may run.
+    /// The maximum number of pods.
     pub pods: u32,
 }
 
@@ -102,7 +104,7 @@ impl Default for ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// Switches a controller off.
+    /// Disables a controller.
     #[must_use]
     pub fn disable_controller(mut self, controller: &str) -> Self {
         self.disabled_controllers.insert(controller.to_owned());

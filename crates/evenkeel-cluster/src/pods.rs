@@ -1,4 +1,4 @@
-//! What the workload controllers ask of pods, and how they make them.
+//! Pod helpers of the workload controllers.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Value, json};
 
-/// The time as objects carry it: whole seconds.
+/// Returns the current time with the precision of API objects: whole seconds.
 pub(crate) fn stamp(clock: &Clock) -> Time {
     let now = clock.now();
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// The phase; a pod nobody has reported on is pending.
+/// Returns the phase; `Pending` if it is not set yet.
 pub(crate) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
 }
 
-/// Whether its containers have ended for good.
+/// Whether the phase is terminal.
 pub(crate) fn is_terminal(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
@@ -30,21 +30,21 @@ pub(crate) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether it counts as a replica: neither ended nor on its way out.
+/// Whether the pod counts as a replica: neither terminal nor terminating.
 pub(crate) fn is_active(pod: &Pod) -> bool {
     !is_terminal(pod) && !is_terminating(pod)
 }
 
-/// One of its conditions.
+/// Returns a condition of the pod.
 pub(crate) fn condition<'a>(pod: &'a Pod, name: &str) -> Option<&'a PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == name)
 }
 
-/// Merges `status` into the status of exactly this pod. Returns false if the pod is gone.
+/// Merges `status` into the status of exactly this pod. Returns false if the pod no longer exists.
 ///
 /// # Errors
-/// When the API server refuses or does not answer.
+/// When the API server rejects the request or does not respond.
 pub(crate) async fn patch_status<K: Object>(
     cx: &Context<K>,
     pod: &Pod,
@@ -61,7 +61,7 @@ pub(crate) async fn patch_status<K: Object>(
     }
 }
 
-/// The condition of a pod that is deleted by the cluster, for no fault of its own.
+/// Returns the DisruptionTarget condition of a pod that the control plane deletes.
 pub(crate) fn disruption_target(clock: &Clock, pod: &Pod, reason: &str, message: &str) -> Value {
     json!({
         "type": "DisruptionTarget",
@@ -73,23 +73,23 @@ pub(crate) fn disruption_target(clock: &Clock, pod: &Pod, reason: &str, message:
     })
 }
 
-/// Since when it is ready, if it is.
+/// Returns since when the pod is ready, if it is.
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let ready = condition(pod, "Ready").filter(|condition| condition.status == "True")?;
     Some(ready.last_transition_time.as_ref().map_or(Timestamp::MIN, |time| time.0))
 }
 
-/// Whether it is ready.
+/// Whether the pod is ready.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_since(pod).is_some()
 }
 
-/// Whether it is running and ready, as a stateful set asks.
+/// Whether the pod is running and ready, as StatefulSets require.
 pub(crate) fn is_running_and_ready(pod: &Pod) -> bool {
     phase(pod) == "Running" && is_ready(pod)
 }
 
-/// How long until something that is ready since `ready` has been so for `min_ready` seconds.
+/// Returns the time until a pod that is ready since `ready` has been ready for `min_ready` seconds.
 pub(crate) fn available_in(ready: Timestamp, min_ready: i32, now: Timestamp) -> Duration {
     if min_ready <= 0 {
         return Duration::ZERO;
@@ -99,15 +99,15 @@ pub(crate) fn available_in(ready: Timestamp, min_ready: i32, now: Timestamp) -> 
     Duration::try_from(left).unwrap_or(Duration::ZERO)
 }
 
-/// Whether it has been ready for `min_ready` seconds.
+/// Whether the pod has been ready for `min_ready` seconds.
 pub(crate) fn is_available(pod: &Pod, min_ready: i32, now: Timestamp) -> bool {
     ready_since(pod).is_some_and(|ready| available_in(ready, min_ready, now).is_zero())
 }
 
-/// A pod from a template, controlled by `owner`, in its namespace; it has no name yet.
+/// Builds a pod from a template, controlled by `owner` and in its namespace, without a name.
 ///
 /// # Errors
-/// When `owner` cannot own anything.
+/// When `owner` has no uid.
 pub(crate) fn from_template<O: Object>(
     template: &PodTemplateSpec,
     owner: &O,
@@ -128,7 +128,7 @@ pub(crate) fn from_template<O: Object>(
     Ok(pod)
 }
 
-/// The prefix the API server completes to a pod's name.
+/// Returns the `generateName` of an owner's pods.
 pub(crate) fn name_prefix(owner: &str) -> String {
     format!("{owner}-")
 }

@@ -1,8 +1,8 @@
-//! Keeps as many pods as a ReplicaSet, or a ReplicationController, asks for.
+//! The ReplicaSet and ReplicationController controllers: keep the desired number of pods.
 //!
-//! Pods are counted from a digest of each that is kept between reconciles, so that a set of
-//! thousands decodes only the pods that changed. The cache reads this process's own writes, so what
-//! was created a moment ago is counted without expectations.
+//! A summary of each pod is kept between reconciles, so that a set of thousands decodes only the
+//! pods that changed. The cache reads this process's own writes, so pods created a moment ago are
+//! counted without upstream's expectations.
 
 mod digest;
 
@@ -30,7 +30,7 @@ use set::Set;
 pub(crate) const NAME: &str = "replicaset-controller";
 pub(crate) const ELDER: &str = "replicationcontroller-controller";
 
-/// How many pods one reconcile makes or deletes at most, as upstream.
+/// How many pods one reconcile creates or deletes at most, as upstream.
 const BURST: usize = 500;
 
 struct Sets<S> {
@@ -57,7 +57,7 @@ fn register_sets<S: Set>(manager: &Manager) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A pod of the set.
+/// A pod of the ReplicaSet.
 struct Member {
     entry: Arc<Entry>,
     digest: Digest,
@@ -87,7 +87,7 @@ impl<S: Set> Reconciler for Sets<S> {
     }
 }
 
-/// Pods that could not be made or deleted.
+/// Why pods could not be created or deleted.
 struct Failure {
     reason: &'static str,
     error: BoxError,
@@ -133,7 +133,7 @@ impl<S: Set> Sets<S> {
                     cx.event("SuccessfulCreate", &format!("Created pod: {name}"));
                     made
                 }
-                // The namespace is on its way out; it takes the set with it.
+                // The namespace is terminating, and the set with it.
                 Err(error) if error.is_forbidden() && is_terminating(&error) => return Ok(()),
                 Err(error) => {
                     cx.warning_event("FailedCreate", &format!("Error creating: {error}"));
@@ -180,7 +180,7 @@ impl<S: Set> Sets<S> {
         Ok(())
     }
 
-    /// Writes the status if it changed, and says when a pod becomes available.
+    /// Writes the status if it changed. Requeues when the next pod becomes available.
     async fn report(
         &self,
         cx: &Context<S>,
@@ -255,12 +255,12 @@ fn conditions(
     Some(conditions).filter(|conditions| !conditions.is_empty())
 }
 
-/// How many pods are wanted.
+/// Returns the desired number of replicas.
 pub(crate) fn replicas(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// Whether a creation was refused since the namespace is terminating.
+/// Whether a create was rejected because the namespace is terminating.
 pub(crate) fn is_terminating(error: &evenkeel::client::Error) -> bool {
     let causes = error.status().and_then(|status| status.details.as_ref());
     causes.is_some_and(|details| {
@@ -268,5 +268,5 @@ pub(crate) fn is_terminating(error: &evenkeel::client::Error) -> bool {
     })
 }
 
-/// What a set's pods are remembered by.
+/// Pod summaries by uid, with the version they were computed from.
 type Known = HashMap<Uid, (evenkeel::cache::Version, Digest)>;

@@ -1,9 +1,9 @@
-//! Finds a node for each pod, and binds it there.
+//! The scheduler: selects a node for each pod and binds the pod to it.
 //!
-//! The [`Book`] keeps what each node has given away. It changes with every pod that is bound, ends
-//! or goes, and a pod is written into it the moment its node is chosen, before the API server knows:
-//! two pods never get the same room. Pods that fit nowhere wait until a node changes or room comes
-//! free.
+//! The scheduler [`Cache`] holds what the pods of each node request. It changes with every pod that
+//! is bound, terminates or is deleted. A pod is assumed on its node as soon as the node is
+//! selected, before the binding is written, so two pods never get the same capacity. Unschedulable
+//! pods wait until a node changes or capacity is released.
 
 mod node_affinity;
 
@@ -41,19 +41,19 @@ pub(crate) use node_affinity::selects as affinity_selects;
 
 pub(crate) const NAME: &str = "scheduler";
 
-/// The scheduler that pods ask for unless they say otherwise.
+/// The scheduler name of pods that set none.
 const PROFILE: &str = "default-scheduler";
 
-/// What the two reconcilers share.
+/// State shared by the two reconcilers.
 struct Desk {
     book: Mutex<Book>,
-    /// The controller of pods, to wake those that wait.
+    /// The controller of pods, to enqueue unschedulable pods.
     pods: OnceLock<ControllerHandle>,
     loaded: OnceCell<()>,
     delay: Duration,
-    /// Tells of pods that have to go for others.
+    /// Records events about preempted pods.
     event_recorder: EventRecorder,
-    /// When a pod was first seen, while it is held back.
+    /// When a pod was first seen, while scheduling is delayed.
     seen: Mutex<HashMap<Key, Instant>>,
 }
 
@@ -84,7 +84,7 @@ impl Desk {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything that is there already, once: nothing is placed before all that is placed counts.
+    /// Fills the cache once, so that nothing is scheduled before all bound pods are counted.
     async fn load<K: evenkeel::Object>(&self, cx: &Context<K>) -> Result<()> {
         let load = async {
             let nodes = cx.list::<Node>().await?;
@@ -102,7 +102,8 @@ impl Desk {
         Ok(())
     }
 
-    /// How long a pod is still held back, counted from when it was first seen.
+    /// Returns how much longer the scheduling of a pod is delayed, counted from when it was first
+    /// seen.
     fn held_back(&self, key: &Key) -> Option<Duration> {
         if self.delay.is_zero() {
             return None;
@@ -117,13 +118,13 @@ impl Desk {
         None
     }
 
-    /// Has those look again who found no room.
+    /// Enqueues the unschedulable pods.
     fn wake(&self, why: &str) {
         let waiting = self.book().take_waiting();
         self.look_again(waiting, why);
     }
 
-    /// The more important ones first: room goes to who asks first.
+    /// Enqueues pods, those of higher priority first.
     fn look_again(&self, waiting: BTreeMap<Key, i32>, why: &str) {
         let Some(pods) = self.pods.get() else { return };
         for (key, priority) in waiting {
@@ -133,7 +134,7 @@ impl Desk {
     }
 }
 
-/// Keeps the book's nodes.
+/// Updates the nodes of the cache.
 struct Nodes(Arc<Desk>);
 
 impl Reconciler for Nodes {
@@ -155,7 +156,7 @@ impl Reconciler for Nodes {
     }
 }
 
-/// Keeps the book's pods, and places those that have no node.
+/// Updates the pods of the cache, and schedules pods without a node.
 struct Pods(Arc<Desk>);
 
 impl Reconciler for Pods {
@@ -228,7 +229,7 @@ impl Pods {
                 desk.look_again(curious, "another pod has a node");
                 Ok(Action::done())
             }
-            // Gone, replaced or bound by somebody else: its next event tells.
+            // Deleted, replaced or bound by another client: the pod's next event handles it.
             Err(error) if error.is_not_found() || error.is_conflict() => {
                 desk.book().remove_pod(cx.key());
                 Ok(Action::done())
@@ -240,7 +241,7 @@ impl Pods {
         }
     }
 
-    /// Says on the pod why it has no node.
+    /// Records on the pod why it is unschedulable.
     async fn refuse(
         &self,
         cx: &Context<Pod>,

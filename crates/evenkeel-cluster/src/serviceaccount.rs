@@ -1,5 +1,5 @@
-//! What every namespace gets: the service account `default`, and the authority to verify the API
-//! server with.
+//! Defaults of every namespace: the ServiceAccount `default`, and the ConfigMap with the
+//! certificate authority of the API server.
 
 #[cfg(test)]
 mod tests;
@@ -13,19 +13,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::options::ClusterOptions;
 
-/// As `kube-controller-manager` calls the controller of service accounts.
+/// The name of the ServiceAccount controller in `kube-controller-manager`.
 pub(crate) const ACCOUNTS: &str = "serviceaccount-controller";
-/// As `kube-controller-manager` calls the publisher of the authority.
+/// The name of the root CA publisher in `kube-controller-manager`.
 pub(crate) const AUTHORITY: &str = "root-ca-certificate-publisher-controller";
 
 const DEFAULT: &str = "default";
 const CONFIG_MAP: &str = "kube-root-ca.crt";
 
-/// What is published when nobody said which authority signs for the API server: it has no socket, or
-/// one whose certificate came later. Pods are simulated, so nobody verifies anything with it.
+/// Published when no certificate authority is configured: the API server has no socket, or its
+/// certificate was issued later. Pods are simulated, so no client verifies anything with it.
 const NO_AUTHORITY: &str = "# No certificate authority: this API server is reached in-process.\n";
 
-/// Has the controller of service accounts run with the manager.
+/// Registers the ServiceAccount controller.
 pub(crate) fn register_accounts(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     manager
         .controller(Accounts)
@@ -35,7 +35,7 @@ pub(crate) fn register_accounts(manager: &Manager, _: &ClusterOptions) -> Result
     Ok(())
 }
 
-/// Has the publisher of the authority run with the manager.
+/// Registers the root CA publisher.
 pub(crate) fn register_authority(
     manager: &Manager,
     options: &ClusterOptions,
@@ -49,19 +49,19 @@ pub(crate) fn register_authority(
     Ok(())
 }
 
-/// The namespace of an object, if it is the one of that name.
+/// Returns the namespace of an object if the object has this name.
 fn of_namespace(meta: &ObjectMeta, name: &str) -> Vec<Key> {
     let wanted = meta.name.as_deref() == Some(name);
     meta.namespace.iter().filter(|_| wanted).map(|namespace| Key::cluster(namespace)).collect()
 }
 
-/// Whether things can still be made in the namespace.
+/// Whether objects can still be created in the namespace.
 fn is_active(namespace: &Namespace) -> bool {
     let phase = namespace.status.as_ref().and_then(|status| status.phase.as_deref());
     namespace.metadata.deletion_timestamp.is_none() && phase != Some("Terminating")
 }
 
-/// Somebody else was faster, or the namespace goes: both are fine.
+/// Ignores errors that mean another client was faster or the namespace is terminating.
 fn tolerated<T>(answer: Result<T, Error>) -> Result<()> {
     match answer {
         Err(error)

@@ -1,6 +1,6 @@
-//! Failures on request, while a cluster runs.
+//! Simulated failures of a running cluster.
 //!
-//! They are annotations, so that kubectl can ask for the same and everyone can see what was asked.
+//! They are set by annotations, so that kubectl can set and show them too.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{Cluster, NODE_SIMULATION_ANNOTATION, POD_SIMULATION_ANNOTATION, PodSimulation};
 
 impl Cluster {
-    /// Has a pod fare as `simulation` says from now on.
+    /// Sets the simulation of a pod.
     ///
     /// # Errors
     /// When there is no such pod.
@@ -25,7 +25,7 @@ impl Cluster {
         pods.patch_metadata(pod, &PatchParams::default(), &patch).await.map(drop)
     }
 
-    /// Lets a simulated node fall silent, as if its machine had lost power.
+    /// Makes a simulated node stop reporting, as if its machine had lost power.
     ///
     /// # Errors
     /// When there is no such node.
@@ -33,7 +33,7 @@ impl Cluster {
         self.annotate_node(node, json!("down")).await
     }
 
-    /// Brings a node back that [was taken down](Cluster::take_node_down).
+    /// Restarts a node that [was taken down](Cluster::take_node_down).
     ///
     /// # Errors
     /// When there is no such node.

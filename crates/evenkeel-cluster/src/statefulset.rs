@@ -1,7 +1,7 @@
-//! Keeps the pods of a StatefulSet: each with a name, a place in line and storage of its own.
+//! The StatefulSet controller: pods with a stable name, ordinal and storage.
 //!
-//! With ordered management one pod is dealt with at a time: what comes later waits until what comes
-//! before is there. The state of the pods alone decides what is next; nothing is remembered.
+//! With ordered pod management one pod is handled at a time: each waits until its predecessors are
+//! available. The next step depends on the state of the pods only; the controller keeps no state.
 
 mod pvcs;
 
@@ -31,7 +31,7 @@ pub(crate) const NAME: &str = "statefulset-controller";
 struct StatefulSets;
 
 pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
-    // A pod may wait for a claim of a former pod to go: claims are named after their pod.
+    // A pod may wait for the deletion of a former PVC: PVCs are named after their pod.
     let claims = Watch::mapped_metadata::<PersistentVolumeClaim>(|claim, _| {
         let owners = claim.owners().iter().filter(|owner| &*owner.kind == "StatefulSet");
         owners.map(|owner| Key::new(claim.key().namespace(), &owner.name)).collect()
@@ -90,10 +90,10 @@ struct Work<'a> {
     set: &'a StatefulSet,
     spec: &'a StatefulSetSpec,
     history: &'a History,
-    /// The revision that pods are made of which the update has not reached.
+    /// The revision of pods that the update has not reached.
     current: Arc<ControllerRevision>,
     now: Timestamp,
-    /// Pods of the current revision that were deleted for the update just now.
+    /// Pods of the current revision that this reconcile deleted for the update.
     deleted: i32,
 }
 
@@ -132,7 +132,7 @@ impl Work<'_> {
         !self.available(pod) || pods::is_terminating(pod)
     }
 
-    /// A slot for each place in line, and the pods that have none, the last first.
+    /// Returns a slot for each ordinal, and the condemned pods, highest ordinal first.
     fn sort(&self, found: Vec<Arc<Pod>>) -> Result<(Vec<Slot>, Vec<Arc<Pod>>)> {
         let name = self.cx.key().name();
         let range = self.start()..self.start().saturating_add(self.replicas());
@@ -151,7 +151,7 @@ impl Work<'_> {
         Ok((slots, condemned))
     }
 
-    /// Does what can be done now, and gives the pods as they are then.
+    /// Takes the steps that are possible now. Returns the resulting pods.
     async fn run(
         &mut self,
         mut slots: Vec<Slot>,
@@ -164,7 +164,7 @@ impl Work<'_> {
         if self.set.metadata.deletion_timestamp.is_some() {
             return Ok(filled(&slots, &condemned));
         }
-        // Scaling down may go past the one pod that is broken, if it is the first.
+        // Scaling down may proceed past a single unhealthy pod, if it is the first.
         let broken = slots.iter().find(|slot| match slot {
             Slot::Filled(pod) => self.unavailable(pod),
             Slot::Empty(_) => true,
@@ -195,7 +195,8 @@ impl Work<'_> {
         Ok(filled(&slots, &condemned))
     }
 
-    /// Sees to one place in line; true if those after it have to wait.
+    /// Creates or replaces the pod of one slot. Returns true if later ordinals have to wait.
+    /// Mirrors `processReplica`.
     async fn fill(&self, slot: &mut Slot) -> Result<bool> {
         let pod = match slot {
             Slot::Filled(pod) => pod.clone(),
@@ -210,7 +211,7 @@ impl Work<'_> {
             }
         };
         if pods::is_terminal(&pod) {
-            // One that ended is made anew, once it is gone.
+            // A terminal pod is recreated once it is deleted.
             if !pods::is_terminating(&pod) {
                 self.delete(&pod).await?;
             }
@@ -227,7 +228,8 @@ impl Work<'_> {
         Ok(!settled)
     }
 
-    /// Takes a pod away that has no place; true if those before it have to wait.
+    /// Deletes a pod beyond the replica count. Returns true if lower ordinals have to wait. Mirrors
+    /// `processCondemned`.
     async fn condemn(&self, pod: &Pod, broken: Option<&Option<String>>) -> Result<bool> {
         if pods::is_terminating(pod) {
             return Ok(true);
@@ -252,7 +254,7 @@ impl Work<'_> {
         self.cx.event(reason, &message);
     }
 
-    /// Deletes pods of another revision, from the last on, as many as may be missing.
+    /// Deletes pods of other revisions, highest ordinal first, within `maxUnavailable`.
     async fn update(&mut self, slots: &[Slot]) -> Result<()> {
         let latest = history::name(&self.history.latest);
         let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
@@ -275,7 +277,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Writes the status if it changed, and says when a pod becomes available.
+    /// Writes the status if it changed. Returns when the next pod becomes available.
     async fn report(
         &mut self,
         found: &[Arc<Pod>],

@@ -1,4 +1,4 @@
-//! What tests of controllers share: a cluster in virtual time, and waiting that wakes on changes.
+//! Helpers of controller tests: a cluster in virtual time, and waiting for changes by watch.
 
 pub(crate) mod faults;
 
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, ClusterOptions};
 
-/// A cluster with these controllers only, that repeats.
+/// Starts a seeded cluster with only these controllers.
 pub(crate) async fn cluster(only: &[&str]) -> Cluster {
     Cluster::start_with(&options(only)).await.unwrap()
 }
 
-/// The options of such a cluster.
+/// Returns the options of such a cluster.
 pub(crate) fn options(only: &[&str]) -> ClusterOptions {
     let mut options = ClusterOptions {
         seed: Some(1),
@@ -34,7 +34,7 @@ pub(crate) fn options(only: &[&str]) -> ClusterOptions {
     options
 }
 
-/// An object of a type from its JSON; `kind` and `apiVersion` may be left out.
+/// Parses an object of a type; `kind` and `apiVersion` may be omitted.
 pub(crate) fn object<K: Object>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
@@ -50,12 +50,12 @@ where
     api.create(&PostParams::default(), &object).await.unwrap()
 }
 
-/// A config map, the plainest of objects.
+/// Returns a ConfigMap, the simplest object.
 pub(crate) fn config_map(name: &str, owners: &[OwnerReference]) -> Value {
     json!({"metadata": {"name": name, "ownerReferences": owners}})
 }
 
-/// A reference to an owner that blocks its foreground deletion.
+/// Returns an owner reference that blocks foreground deletion of the owner.
 pub(crate) fn owner<K: Object>(object: &K) -> OwnerReference {
     let kind = Kind::of::<K>();
     OwnerReference {
@@ -79,7 +79,7 @@ where
     api.delete(&name.unwrap(), &params).await.unwrap();
 }
 
-/// Waits until an object is as `wanted` says; gives it.
+/// Waits until an object satisfies `wanted`. Returns it.
 pub(crate) async fn until<K: Object>(
     cluster: &Cluster,
     key: &Key,
@@ -91,20 +91,19 @@ pub(crate) async fn until<K: Object>(
     found.await
 }
 
-/// Waits until all objects of a type together are as `wanted` says.
+/// Waits until the objects of a type satisfy `wanted`.
 pub(crate) async fn until_all<K: Object>(cluster: &Cluster, wanted: impl Fn(&[K]) -> bool) {
     wait::<K, _>(cluster, |all| wanted(all).then_some(())).await;
 }
 
-/// Waits until there is no such object.
+/// Waits until the object no longer exists.
 pub(crate) async fn until_gone<K: Object>(cluster: &Cluster, object: &K) {
     let uid = object.meta().uid.clone();
     wait::<K, _>(cluster, |all| (!all.iter().any(|other| other.meta().uid == uid)).then_some(()))
         .await;
 }
 
-/// Waits until `wanted` finds what it looks for among all objects of a type, looking again at each
-/// change.
+/// Waits until `wanted` returns a value for the objects of a type, checked at each change.
 pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) -> Option<T>) -> T {
     let what = format!("a change of {}", Kind::of::<K>());
     let all = Api::<K>::all(cluster.client());
@@ -115,8 +114,7 @@ pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) 
     virtual_cluster::follow(&all, &what, |object| Key::of(object).to_string(), found).await
 }
 
-/// Waits until the cluster has nothing left to do at this moment: time only moves on when everybody
-/// waits for it.
+/// Waits until all tasks are idle: virtual time advances only then.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -1,4 +1,4 @@
-//! All controllers of a cluster together: what goes, goes completely, and the same way each time.
+//! All controllers of a cluster together: deletion is complete and reproducible.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::testing::{create, until_all};
 use crate::{Cluster, ClusterOptions};
 
-/// A cluster with everything switched on, that repeats.
+/// Starts a seeded cluster with all controllers.
 async fn cluster() -> Cluster {
     Cluster::start_with(&ClusterOptions { seed: Some(7), ..ClusterOptions::default() })
         .await
@@ -37,7 +37,7 @@ fn template() -> Value {
     })
 }
 
-/// A shop: a Deployment with a Service, and a StatefulSet with storage.
+/// Creates a Deployment with a Service, and a StatefulSet with storage.
 async fn open_shop(cluster: &Cluster, name: &str) {
     let selector = json!({"matchLabels": {"app": "web"}});
     let spec = json!({"replicas": 2, "selector": selector, "template": template()});
@@ -85,7 +85,7 @@ async fn a_deployment_goes_with_everything_it_made() {
     let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
     deployments.delete("web", &DeleteParams::foreground()).await.unwrap();
     until_all::<Deployment>(&cluster, |all| all.is_empty()).await;
-    // In the foreground the owner goes last.
+    // With foreground propagation the owner is deleted last.
     let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client());
     assert!(sets.list(&Default::default()).await.unwrap().items.is_empty());
     let pods: Api<Pod> = Api::default_namespaced(cluster.client());
@@ -132,12 +132,13 @@ async fn a_namespace_in_full_use_goes_without_a_trace() {
     until_all::<Namespace>(&cluster, |all| all.len() == 4).await;
     assert!(before.elapsed().as_secs() <= 5, "pods end at once, and nothing else takes time");
     until_all::<PersistentVolume>(&cluster, |all| all.is_empty()).await;
-    // Under the same name nothing of the former one comes back.
+    // Nothing of the deleted namespace exists in a new one of the same name.
     namespace(&cluster, "shop").await;
     open_shop(&cluster, "shop").await;
 }
 
-/// What a cluster has after a story, with every version and uid.
+/// Returns the revision and the objects of a cluster after a scenario, with every resourceVersion
+/// and uid.
 async fn played() -> (u64, BTreeMap<String, String>) {
     let cluster = cluster().await;
     namespace(&cluster, "shop").await;
@@ -160,8 +161,8 @@ async fn played() -> (u64, BTreeMap<String, String>) {
     (cluster.server().revision(), all)
 }
 
-/// Each story has a runtime of its own: how far a task gets before it has to let others run is part
-/// of what repeats, and depends on what it did before.
+/// Each scenario runs in its own runtime: how far a task runs before it yields is part of what is
+/// reproducible, and depends on the earlier work of the runtime.
 #[test]
 fn the_same_story_leaves_the_same_cluster() {
     let play = || {

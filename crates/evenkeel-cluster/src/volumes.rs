@@ -1,7 +1,8 @@
-//! Volumes and the claims on them: binding, provisioning, release, and protection of what is in use.
+//! PersistentVolumes and PersistentVolumeClaims (PVCs): binding, provisioning, release, and
+//! protection while in use.
 //!
-//! No storage stands behind a volume here. What operators see is that claims become bound and
-//! volumes released, which is what they wait for.
+//! There is no storage behind a volume. Operators wait for PVCs to be bound and volumes to be
+//! released, and observe just that.
 
 mod bind;
 
@@ -23,23 +24,22 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use crate::options::ClusterOptions;
 
-/// As `kube-controller-manager` calls the controller that binds.
+/// The name of the PV binder in `kube-controller-manager`.
 pub(crate) const BINDER: &str = "persistentvolume-binder-controller";
-/// As `kube-controller-manager` calls the controller that keeps claims which pods use.
+/// The name of the PVC protection controller in `kube-controller-manager`.
 pub(crate) const CLAIM_PROTECTION: &str = "persistentvolumeclaim-protection-controller";
-/// As `kube-controller-manager` calls the controller that keeps volumes which are bound.
+/// The name of the PV protection controller in `kube-controller-manager`.
 pub(crate) const VOLUME_PROTECTION: &str = "persistentvolume-protection-controller";
 
-/// As `kube-controller-manager` calls the controller that keeps classes of volume attributes that
-/// claims or volumes name.
+/// The name of the VolumeAttributesClass protection controller in `kube-controller-manager`.
 pub(crate) const CLASS_PROTECTION: &str = "volumeattributesclass-protection-controller";
 
-/// Pods by the claims they use.
+/// Pods by the PVCs they use.
 const PODS: &str = "volumes-claim";
-/// Volumes by the claims they are bound to or reserved for.
+/// Volumes by the PVC they are bound to or reserved for.
 const VOLUMES: &str = "claim";
 
-/// Has the binder run with the manager, and makes the storage class `standard`.
+/// Registers the binder and creates the StorageClass `standard`.
 pub(crate) fn register_binder(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
     manager
         .controller(bind::Claims)
@@ -60,7 +60,7 @@ pub(crate) fn register_binder(manager: &Manager, _: &ClusterOptions) -> Result<(
         .watches::<PersistentVolumeClaim>(|claim, cx| {
             let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
             let name = name.filter(|name| !name.is_empty()).map(Key::cluster);
-            // A volume may name a claim that does not name it, or not yet.
+            // A volume may reference a PVC that does not name it, or not yet.
             let naming = cx.indexed::<PersistentVolume>(VOLUMES, Key::of(claim).as_str());
             name.into_iter().chain(naming).collect()
         })
@@ -76,7 +76,7 @@ pub(crate) fn register_binder(manager: &Manager, _: &ClusterOptions) -> Result<(
     Ok(())
 }
 
-/// Has the controller that keeps claims in use run with the manager.
+/// Registers the PVC protection controller.
 pub(crate) fn register_claim_protection(
     manager: &Manager,
     _: &ClusterOptions,
@@ -84,7 +84,7 @@ pub(crate) fn register_claim_protection(
     protection::register_claims(manager)
 }
 
-/// Has the controller that keeps bound volumes run with the manager.
+/// Registers the PV protection controller.
 pub(crate) fn register_volume_protection(
     manager: &Manager,
     _: &ClusterOptions,
@@ -92,7 +92,7 @@ pub(crate) fn register_volume_protection(
     protection::register_volumes(manager)
 }
 
-/// Has the controller that keeps classes of volume attributes in use run with the manager.
+/// Registers the VolumeAttributesClass protection controller.
 pub(crate) fn register_class_protection(
     manager: &Manager,
     _: &ClusterOptions,
@@ -100,7 +100,7 @@ pub(crate) fn register_class_protection(
     protection::register_classes(manager)
 }
 
-/// The claims a pod uses.
+/// Returns the PVCs that a pod uses.
 fn used_claims(pod: &Pod) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_deref();
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
@@ -109,24 +109,24 @@ fn used_claims(pod: &Pod) -> Vec<Key> {
         if let Some(claim) = &volume.persistent_volume_claim {
             return Some(claim.claim_name.clone());
         }
-        // A claim made for this pod alone is named after both.
+        // The PVC of an ephemeral volume is named after the pod and the volume.
         volume.ephemeral.as_ref().map(|_| format!("{pod_name}-{}", volume.name))
     });
     names.map(|name| Key::new(namespace, &name)).collect()
 }
 
-/// The claim a volume is meant for, or those that may want it.
+/// Returns the PVC that a volume references, or else all PVCs that may bind it.
 fn claims_of(cache: &Cache, volume: &PersistentVolume) -> Vec<Key> {
     named_claim(volume).map_or_else(|| waiting_claims(cache), |claim| vec![claim])
 }
 
-/// The claim a volume is bound to or reserved for.
+/// Returns the PVC that a volume is bound to or reserved for.
 fn named_claim(volume: &PersistentVolume) -> Option<Key> {
     let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
     Some(Key::new(claim.namespace.as_deref(), claim.name.as_deref().unwrap_or_default()))
 }
 
-/// The claims that are not bound.
+/// Returns the PVCs that are not bound.
 fn waiting_claims(cache: &Cache) -> Vec<Key> {
     let kind = Kind::of::<PersistentVolumeClaim>();
     let Ok(found) = cache.list(&kind, &Query::default()) else { return Vec::new() };

@@ -1,6 +1,7 @@
-//! Workloads as a person drives them: with kubectl, over the network.
+//! Workloads driven by kubectl over the network.
 //!
-//! Runs where `EVENKEEL_TEST_KUBECTL` names a kubectl, and says so where it does not.
+//! Runs if `EVENKEEL_TEST_KUBECTL` is the path of a kubectl, and prints that it is skipped
+//! otherwise.
 
 #![expect(clippy::unwrap_used, reason = "that is how a test fails")]
 
@@ -17,7 +18,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    /// Runs it, and gives what it says.
+    /// Runs kubectl and returns its output.
     fn run(&self, line: &str) -> String {
         self.feed(line, "")
     }

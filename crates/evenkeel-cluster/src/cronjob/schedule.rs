@@ -1,19 +1,19 @@
-//! The start times of a CronJob: its schedule in its time zone.
+//! Scheduled times of a CronJob, in its time zone.
 
 use evenkeel_types::cron::Cron;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// More missed starts than this are worth a warning, as upstream.
+/// More missed starts than this record a warning event, as upstream.
 const MANY: i64 = 100;
 
-/// A schedule and the zone its fields are meant in.
+/// A schedule and its time zone.
 pub(super) struct Schedule {
     cron: Cron,
     zone: TimeZone,
 }
 
-/// How many starts were missed, roughly.
+/// How many starts were missed, approximately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missed {
     None,
@@ -21,31 +21,31 @@ pub(super) enum Missed {
     Many,
 }
 
-/// The last start that is due, and how many were missed.
+/// The latest start that is due, and how many were missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) last: Option<Timestamp>,
     pub(super) missed: Missed,
 }
 
-/// The zone of this name; an empty name is UTC.
+/// Returns the time zone of this name. An empty name is UTC.
 pub(super) fn zone(name: &str) -> Option<TimeZone> {
     match name {
-        // A control plane's local time is UTC.
+        // The local time of the control plane is UTC.
         "" | "UTC" | "Etc/UTC" | "Local" => Some(TimeZone::UTC),
         _ => TimeZone::get(name).ok(),
     }
 }
 
 impl Schedule {
-    /// Reads a schedule. A zone in the schedule itself counts more than `outer`.
+    /// Parses a schedule. A time zone in the schedule itself takes precedence over `outer`.
     pub(super) fn parse(text: &str, outer: TimeZone) -> Result<Self, String> {
         let cron = Cron::parse(text, |name| zone(name).is_some())?;
         let zone = cron.zone().and_then(zone).unwrap_or(outer);
         Ok(Self { cron, zone })
     }
 
-    /// The first start after `after`.
+    /// Returns the first start after `after`.
     pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let offset = |second: i64| {
             let at = Timestamp::from_second(second).unwrap_or(after);
@@ -57,8 +57,9 @@ impl Schedule {
         Timestamp::from_second(self.cron.next(second, offset)?).ok()
     }
 
-    /// The last start after `earliest` and up to `now`. With several it is computed from the distance
-    /// of the first two, so that years of missed starts cost nothing.
+    /// Returns the last start after `earliest` and up to `now`. With several it is computed from
+    /// the interval of the first two, so that years of missed starts cost nothing. Mirrors
+    /// `mostRecentScheduleTime`.
     ///
     /// # Errors
     /// When the schedule has no two starts.
@@ -74,7 +75,7 @@ impl Schedule {
         }
         let distance = second.as_second() - first.as_second();
         let count = now.duration_since(first).as_secs() / distance.max(1) + 1;
-        // One distance further back, for schedules whose starts are not at equal distances.
+        // One interval earlier, for schedules with unequal intervals.
         let from = first.as_second().saturating_add((count - 2).saturating_mul(distance));
         let mut at = Timestamp::from_second(from).unwrap_or(first);
         let mut last = None;
@@ -85,7 +86,7 @@ impl Schedule {
         Ok(Due { last, missed: if count > MANY { Missed::Many } else { Missed::Few } })
     }
 
-    /// When to look again, if starts up to `now` have been dealt with.
+    /// Returns the next start, given that starts up to `now` are handled.
     pub(super) fn following(&self, earliest: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let from = match self.due(earliest, now) {
             Ok(Due { last: Some(last), .. }) => last,
@@ -100,7 +101,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// What the cron library of Kubernetes makes of the same schedules; the file names its generator.
+    /// Results of the cron library of Kubernetes for the same schedules; the file names its
+    /// generator.
     const FACTS: &str = include_str!("schedules.txt");
 
     #[test]
@@ -134,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_day_that_does_not_exist_is_passed() {
-        // The library does not return here. Samoa had no 30 December 2011.
+        // The Go library does not return here. Samoa had no 30 December 2011.
         let schedule = Schedule::parse("0 12 1 * *", zone("Pacific/Apia").unwrap()).unwrap();
         let next = schedule.next("2011-12-29T20:00:00Z".parse().unwrap()).unwrap();
         assert_eq!(next.to_string(), "2011-12-31T22:00:00Z");

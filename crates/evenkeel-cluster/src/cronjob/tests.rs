@@ -1,4 +1,4 @@
-//! CronJobs on a whole cluster, in virtual time; it begins at midnight.
+//! CronJobs on a whole cluster in virtual time, which starts at midnight.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,7 +52,7 @@ async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
     let times: Vec<_> = seen.values().map(String::as_str).collect();
     let wanted = ["00:10", "00:20", "00:30", "00:40"].map(|t| format!("2026-01-01T{t}:00Z"));
     assert_eq!(times, wanted);
-    // The name is the time in minutes since 1970.
+    // The name contains the time in minutes since 1970.
     assert_eq!(seen.keys().next().unwrap(), "tick-29453770");
     let jobs = world
         .until::<Job>("two are kept", |jobs| jobs.len() == 2 && jobs.values().all(is_finished))
@@ -73,7 +73,7 @@ async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn overlap_is_allowed_forbidden_or_resolved() {
-    // Each run takes 90 s, and one is due every minute. What was forbidden is made up for.
+    // Each run takes 90 s, and one is due every minute. A forbidden start is made up later.
     for (policy, running, total) in [("Allow", 2, 4), ("Forbid", 1, 3), ("Replace", 1, 4)] {
         let world = World::start(ClusterOptions::default()).await;
         let spec = json!({"concurrencyPolicy": policy});
@@ -106,7 +106,7 @@ async fn a_suspended_cron_job_makes_up_for_one_time_only_within_its_deadline() {
     assert_eq!(jobs.into_keys().next().unwrap(), "tick-29453775");
     world.patch::<CronJob>("tick", json!({"spec": {"suspend": true}})).await;
     world.pass(Duration::from_secs(6 * 60)).await;
-    // 00:20 was two minutes ago: too late.
+    // 00:20 was two minutes ago, past the deadline.
     world.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
     let jobs = world.until::<Job>("the next", |jobs| jobs.len() == 2).await;
     assert!(jobs.contains_key("tick-29453785"), "{:?}", jobs.keys());
@@ -146,7 +146,7 @@ async fn every_schedule_the_api_accepts_runs() {
 async fn an_interval_counts_from_the_last_start() {
     let world = World::start(ClusterOptions::default()).await;
     world.create::<CronJob>(cron("@every 1h", "complete-after=50m", &json!({}))).await;
-    // The end of each Job reconciles the CronJob, which must not begin a new interval.
+    // The end of each Job reconciles the CronJob, which must not start a new interval.
     let mut seen = BTreeMap::new();
     let watch = async {
         for hour in 1..=3 {

@@ -1,4 +1,4 @@
-//! A DaemonSet's pod: for which node it is made, and which nodes take it.
+//! Pods of a DaemonSet, and the nodes eligible for them.
 
 use evenkeel::Result;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec};
@@ -10,18 +10,18 @@ use k8s_openapi::api::core::v1::{
 use crate::scheduler::{affinity_selects, tolerates};
 use crate::{history, pods};
 
-/// Whether a node should have a pod.
+/// Whether a node runs a pod. Mirrors `NodeShouldRunDaemonPod`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It should.
+    /// The node should run a pod.
     Runs,
-    /// It gets none, but keeps the one it has.
+    /// No pod is created, but an existing one continues to run.
     Stays,
-    /// It should not.
+    /// The node should not run a pod.
     Never,
 }
 
-/// What every DaemonSet's pod puts up with: it is there to look after the node.
+/// Returns the tolerations added to every DaemonSet pod.
 fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     let host = spec.host_network == Some(true);
     let mut all = vec![
@@ -42,7 +42,7 @@ fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     all.into_iter().map(toleration).collect()
 }
 
-/// Whether `node` should have a pod of `template`.
+/// Returns whether `node` should run a pod of `template`.
 pub(super) fn fit(template: &PodTemplateSpec, node: &Node) -> Fit {
     let spec = template.spec.clone().unwrap_or_default();
     let name = node.metadata.name.as_deref().unwrap_or_default();
@@ -66,7 +66,7 @@ pub(super) fn fit(template: &PodTemplateSpec, node: &Node) -> Fit {
     }
 }
 
-/// A pod for `node` and no other.
+/// Builds a pod for `node` only.
 pub(super) fn make(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, digest: &str) -> Result<Pod> {
     let mut pod = pods::from_template(&spec.template, set)?;
     let name = set.metadata.name.as_deref().unwrap_or_default();
@@ -90,7 +90,7 @@ pub(super) fn make(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, digest: &s
         }]),
         ..NodeSelectorTerm::default()
     };
-    // In place of what the template asks: this node has been checked against it already.
+    // Replaces the affinity of the template: the node has been checked against it already.
     let affinity: &mut Affinity = spec.affinity.get_or_insert_default();
     let nodes: &mut NodeAffinity = affinity.node_affinity.get_or_insert_default();
     nodes.required_during_scheduling_ignored_during_execution =
@@ -98,7 +98,7 @@ pub(super) fn make(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, digest: &s
     Ok(pod)
 }
 
-/// The node a pod is on, or was made for.
+/// Returns the node a pod is on, or was created for.
 pub(super) fn target(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
     if let Some(node) = spec.node_name.as_deref().filter(|node| !node.is_empty()) {

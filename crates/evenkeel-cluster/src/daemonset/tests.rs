@@ -76,7 +76,7 @@ async fn nodes_are_chosen_by_selector_and_taints() {
         change(name, json!({"metadata": {"labels": {"role": "edge"}}})).await;
     }
     world.until_one("agent", settled(2)).await;
-    // Cordoned nodes keep and get their daemons; a node that drives pods away does not.
+    // Cordoned nodes keep and get DaemonSet pods; a node with a NoExecute taint does not.
     change("node-1", json!({"spec": {"unschedulable": true}})).await;
     let taint = json!([{"key": "down", "effect": "NoExecute"}]);
     change("node-2", json!({"spec": {"taints": taint}})).await;
@@ -85,7 +85,7 @@ async fn nodes_are_chosen_by_selector_and_taints() {
     assert!(nodes_of(&pods).contains("node-1"));
 }
 
-/// Updates the set, and sees that two pods are ready all the time until `all` are new.
+/// Updates the DaemonSet and checks that two pods are always ready until `all` are new.
 async fn update(world: &World, all: i32) {
     let image = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "app", "image": "agent:2"},

@@ -1,4 +1,4 @@
-//! How many pods there may be, and how many may be missing.
+//! How many pods may exist, and how many may be unavailable.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::{Rollout, Strategy};
 use crate::replicaset::replicas;
 
-/// A number of pods, or a share of `total` rounded up or down; what does not parse is none.
+/// Resolves a count, or a percentage of `total` rounded up or down; an invalid value is 0.
 pub(crate) fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 {
     match value {
         None => 0,
@@ -21,12 +21,12 @@ pub(crate) fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 
     }
 }
 
-/// The sum of what the sets ask for.
+/// Returns the sum of the desired replicas of the ReplicaSets.
 pub(super) fn asked<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i32 {
     sets.into_iter().map(replicas).fold(0, i32::saturating_add)
 }
 
-/// The sum of what the sets' status counts.
+/// Returns the sum of a status count of the ReplicaSets.
 pub(super) fn counted<'a>(
     sets: impl IntoIterator<Item = &'a ReplicaSet>,
     count: impl Fn(&k8s_openapi::api::apps::v1::ReplicaSetStatus) -> Option<i32>,
@@ -35,18 +35,18 @@ pub(super) fn counted<'a>(
     counts.fold(0, i32::saturating_add)
 }
 
-/// How many pods of a set are available.
+/// Returns how many pods of a ReplicaSet are available.
 pub(super) fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
 }
 
 impl Rollout<'_> {
-    /// How many pods may exist beyond those asked for.
+    /// How many pods may exist above the desired number.
     pub(super) fn max_surge(&self) -> i32 {
         self.fenceposts().0
     }
 
-    /// How many of the pods asked for may be unavailable.
+    /// How many of the desired pods may be unavailable.
     pub(super) fn max_unavailable(&self) -> i32 {
         if self.strategy() != Strategy::Rolling || self.replicas() == 0 {
             return 0;
@@ -54,7 +54,8 @@ impl Rollout<'_> {
         self.fenceposts().1.min(self.replicas())
     }
 
-    /// Surge and unavailability; if both came to nothing, no rollout could ever move.
+    /// Resolves `maxSurge` and `maxUnavailable`. If both were 0, no rollout could proceed. Mirrors
+    /// `ResolveFenceposts`.
     fn fenceposts(&self) -> (i32, i32) {
         if self.strategy() != Strategy::Rolling {
             return (0, 0);
@@ -67,7 +68,7 @@ impl Rollout<'_> {
         if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
     }
 
-    /// How large the new set may be now.
+    /// Returns how large the new ReplicaSet may be now. Mirrors `NewRSNewReplicas`.
     pub(super) fn new_size(&self, new: i32) -> i32 {
         if self.strategy() == Strategy::Recreate {
             return self.replicas();

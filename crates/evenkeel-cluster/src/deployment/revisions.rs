@@ -1,7 +1,7 @@
-//! Which ReplicaSet is the new one, and the numbers that history and undo go by.
+//! The new ReplicaSet, revision numbers and history.
 //!
-//! `kubectl rollout undo` copies an old set's template back into the Deployment: that set becomes
-//! the new one again and takes the next revision number; no other trace of the undo is needed.
+//! `kubectl rollout undo` copies the template of an old ReplicaSet back into the Deployment. That
+//! ReplicaSet becomes the new one again and gets the next revision number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
 const HASH: &str = "pod-template-hash";
 
-/// Annotations that stay with the object they were made for.
+/// Annotations that are not copied between Deployment and ReplicaSet.
 const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -33,7 +33,7 @@ const OWN: [&str; 6] = [
     "deprecated.deployment.rollback.to",
 ];
 
-/// As long as upstream lets the list of former revisions grow.
+/// The maximum length of the revision history annotation, as upstream.
 const HISTORY_MAX: usize = 2000;
 
 pub(super) fn annotation<'a>(set: &'a ReplicaSet, name: &str) -> Option<&'a str> {
@@ -44,12 +44,13 @@ pub(super) fn revision(set: &ReplicaSet) -> i64 {
     annotation(set, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The order in which sets were made.
+/// The creation order of ReplicaSets.
 pub(super) fn age(set: &ReplicaSet) -> (Option<jiff::Timestamp>, Option<String>) {
     (set.metadata.creation_timestamp.as_ref().map(|time| time.0), set.metadata.name.clone())
 }
 
-/// Whether two templates differ in nothing but the label that tells sets apart.
+/// Whether two templates are equal except for the `pod-template-hash` label. Mirrors
+/// `EqualIgnoreHash`.
 fn same_template(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
     let plain = |template: &PodTemplateSpec| {
         let mut template = template.clone();
@@ -63,7 +64,7 @@ fn same_template(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
 }
 
 impl Rollout<'_> {
-    /// The set of the present template, if there is one, and all others; by age.
+    /// Returns the ReplicaSet of the current template, if it exists, and all others, oldest first.
     pub(super) fn generations(&self) -> (Option<Arc<ReplicaSet>>, Vec<Arc<ReplicaSet>>) {
         let mut sets = self.sets.clone();
         sets.sort_by_key(|set| age(set));
@@ -72,15 +73,15 @@ impl Rollout<'_> {
             let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
             template.is_some_and(|template| same_template(template, wanted))
         };
-        // Should there be several, the oldest has most of the pods.
+        // If there are several, the oldest has most of the pods.
         let new = sets.iter().find(|set| is_new(set)).cloned();
         let uid = new.as_ref().map(|set| set.metadata.uid.clone());
         sets.retain(|set| Some(&set.metadata.uid) != uid.as_ref());
         (new, sets)
     }
 
-    /// As [`generations`](Self::generations), with revisions and annotations brought up to date,
-    /// and the new set made if it is missing and `create`.
+    /// Like [`generations`](Self::generations), with revisions and annotations updated, and the new
+    /// ReplicaSet created if it is missing and `create` is set.
     pub(super) async fn synced_generations(
         &mut self,
         create: bool,
@@ -99,7 +100,7 @@ impl Rollout<'_> {
         Ok((new, old))
     }
 
-    /// Gives an existing set the number and the annotations of the new one.
+    /// Sets the revision and annotations of the new ReplicaSet on an existing one.
     async fn refresh(&self, set: Arc<ReplicaSet>, next: i64) -> Result<Arc<ReplicaSet>> {
         let (mut annotations, mut changed) = self.inherited(&set);
         changed |= number(&mut annotations, next);
@@ -115,7 +116,8 @@ impl Rollout<'_> {
         Ok(self.cx.patch::<ReplicaSet>(&Key::of(&*set), &patch).await?)
     }
 
-    /// A set's annotations with the Deployment's own added, and whether that changed any.
+    /// Returns a ReplicaSet's annotations with those of the Deployment added, and whether any
+    /// changed.
     fn inherited(&self, set: &ReplicaSet) -> (BTreeMap<String, String>, bool) {
         let mut annotations = set.metadata.annotations.clone().unwrap_or_default();
         let mut changed = false;
@@ -175,8 +177,8 @@ impl Rollout<'_> {
         }
     }
 
-    /// The name is taken: by our own set, if the cache was behind, or by one whose template has
-    /// the same digest.
+    /// Handles a name collision: with our own ReplicaSet, if the cache was behind, or with one
+    /// whose template has the same hash.
     async fn collided(
         &mut self,
         set: &ReplicaSet,
@@ -196,13 +198,14 @@ impl Rollout<'_> {
         Err(error.to_string().into())
     }
 
-    /// What a set remembers of the Deployment's size, so that a later change can be told apart.
+    /// Returns the annotations that record the Deployment's size, so that later scaling can be
+    /// detected.
     pub(super) fn replica_annotations(&self) -> [(String, String); 2] {
         let most = self.replicas().saturating_add(self.max_surge());
         [(DESIRED.to_owned(), self.replicas().to_string()), (MAX.to_owned(), most.to_string())]
     }
 
-    /// The Deployment carries the number of its new set.
+    /// Sets the revision annotation of the Deployment.
     async fn note_revision(&mut self, new: &ReplicaSet) -> Result<()> {
         let number = annotation(new, REVISION);
         let annotations = self.deployment.metadata.annotations.as_ref();
@@ -213,13 +216,13 @@ impl Rollout<'_> {
             "uid": self.deployment.metadata.uid,
             "annotations": {REVISION: number},
         }}));
-        // By the status subresource, as upstream: it is not a change of the desired state.
+        // Through the status subresource, as upstream: this is not a change of the desired state.
         let status = self.cx.subresource::<Deployment>(self.cx.key(), "status");
         self.deployment = status.patch(&patch).await?;
         Ok(())
     }
 
-    /// Deletes old sets beyond the history limit, the oldest first.
+    /// Deletes old ReplicaSets beyond the history limit, the oldest first.
     pub(super) async fn clean_up(&self, old: &[Arc<ReplicaSet>]) -> Result<()> {
         let Some(limit) = self.spec.revision_history_limit.filter(|&limit| limit != i32::MAX)
         else {
@@ -239,7 +242,7 @@ impl Rollout<'_> {
         Ok(())
     }
 
-    /// Resizes a set, and has it remember the Deployment's size; gives it as it is then.
+    /// Scales a ReplicaSet and records the Deployment's size in it. Returns whether it was scaled.
     pub(super) async fn resize(&mut self, set: &Arc<ReplicaSet>, size: i32) -> Result<bool> {
         let wanted = self.replica_annotations();
         let current =
@@ -270,7 +273,8 @@ impl Rollout<'_> {
         self.cx.event("ScalingReplicaSet", &message);
     }
 
-    /// Whether the Deployment's size differs from what its active sets remember of it.
+    /// Whether the Deployment's size differs from the size recorded in its active ReplicaSets.
+    /// Mirrors `isScalingEvent`.
     pub(super) fn is_scaling(&self) -> bool {
         let size = self.replicas().to_string();
         self.sets
@@ -279,14 +283,14 @@ impl Rollout<'_> {
             .any(|set| annotation(set, DESIRED).is_some_and(|desired| desired != size))
     }
 
-    /// What the sets ask for together.
+    /// Returns the sum of the desired replicas.
     pub(super) fn asked(&self) -> i32 {
         limits::asked(self.sets.iter().map(|set| &**set))
     }
 }
 
-/// Gives the annotations the number `next` unless they have a higher one; the former goes into the
-/// history. Tells whether anything changed.
+/// Sets the revision `next` unless the present one is higher. The former revision is added to the
+/// history. Returns whether anything changed.
 fn number(annotations: &mut BTreeMap<String, String>, next: i64) -> bool {
     let former = annotations.get(REVISION).cloned();
     let present = former.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);

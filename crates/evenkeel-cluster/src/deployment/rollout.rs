@@ -1,4 +1,4 @@
-//! One step of a rollout, by either strategy.
+//! One step of a rollout, for both strategies.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::pods;
 use crate::replicaset::replicas;
 
 impl Rollout<'_> {
-    /// Old pods go before new ones come.
+    /// Deletes old pods before new ones are created.
     pub(super) async fn recreate(&mut self) -> Result<Action> {
         let (new, old) = self.synced_generations(false).await?;
         let mut scaled = false;
@@ -31,8 +31,8 @@ impl Rollout<'_> {
         self.finish(&old).await
     }
 
-    /// Pods of old sets that have not ended. One that is terminating is in its set's status, whose
-    /// change brings this reconcile up again when it is gone.
+    /// Whether pods of old ReplicaSets still run. A terminating pod is counted in the status of its
+    /// ReplicaSet, whose change triggers the next reconcile.
     async fn old_pods_run(&self, old: &[Arc<ReplicaSet>]) -> Result<bool> {
         if limits::counted(old.iter().map(|set| &**set), |status| Some(status.replicas)) > 0 {
             return Ok(true);
@@ -45,7 +45,7 @@ impl Rollout<'_> {
         Ok(false)
     }
 
-    /// New pods come as far as the surge allows, old ones go as far as availability allows.
+    /// Creates new pods within `maxSurge` and deletes old ones within `maxUnavailable`.
     pub(super) async fn roll(&mut self) -> Result<Action> {
         let (new, old) = self.synced_generations(true).await?;
         let Some(new) = new else { return self.report(None).await };
@@ -85,7 +85,7 @@ impl Rollout<'_> {
         if spare <= 0 {
             return Ok(false);
         }
-        // Pods that are not available are missed by nobody: they go first.
+        // Unhealthy pods are deleted first: that does not reduce availability.
         let mut scaled = false;
         let mut cleaned = 0;
         for set in &mut old {
@@ -111,7 +111,7 @@ impl Rollout<'_> {
         Ok(scaled)
     }
 
-    /// The set as it was last written.
+    /// Updates `set` to its last written state.
     fn take_up(&self, set: &mut Arc<ReplicaSet>) {
         if let Some(present) = self.sets.iter().find(|s| s.metadata.uid == set.metadata.uid) {
             *set = present.clone();

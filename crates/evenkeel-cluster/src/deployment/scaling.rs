@@ -1,4 +1,4 @@
-//! Changing the size of a Deployment, in the middle of a rollout or not.
+//! Scaling of a Deployment, also during a rollout.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{Rollout, Strategy};
 use crate::replicaset::replicas;
 
 impl Rollout<'_> {
-    /// Brings the sets to the Deployment's size without moving the rollout.
+    /// Scales the ReplicaSets to the Deployment's size without advancing the rollout.
     pub(super) async fn scale_only(&mut self) -> Result<Action> {
         let (new, old) = self.synced_generations(false).await?;
         self.scale(new.as_ref(), &old).await?;
@@ -29,7 +29,7 @@ impl Rollout<'_> {
     ) -> Result<()> {
         let mut active: Vec<_> =
             old.iter().chain(new).filter(|set| replicas(set) > 0).cloned().collect();
-        // One set carries everything, or none does yet: it alone is resized.
+        // With at most one active ReplicaSet, only that one is scaled.
         let only = match active.as_slice() {
             [] => new.or(old.iter().max_by_key(|set| age(set))),
             [only] => Some(only),
@@ -56,8 +56,8 @@ impl Rollout<'_> {
             size => size.saturating_add(self.max_surge()),
         };
         let add = most - active.iter().map(|set| replicas(set)).fold(0, i32::saturating_add);
-        // What is left over after rounding goes to the largest; among equals to the newest when
-        // there is something to give, to the oldest when there is something to take.
+        // The rounding remainder goes to the largest ReplicaSet; among equals to the newest when
+        // scaling up, to the oldest when scaling down.
         active.sort_by_key(|set| (Reverse(replicas(set)), age(set)));
         if add > 0 {
             active.sort_by_key(|set| (Reverse(replicas(set)), Reverse(age(set))));
@@ -78,7 +78,7 @@ impl Rollout<'_> {
         Ok(())
     }
 
-    /// Whether the new set has everything it needs.
+    /// Whether the new ReplicaSet is fully scaled and available.
     fn is_saturated(&self, new: &ReplicaSet) -> bool {
         let wanted = self.replicas();
         let remembered = annotation(new, super::revisions::DESIRED).and_then(|d| d.parse().ok());
@@ -87,7 +87,8 @@ impl Rollout<'_> {
             && super::limits::available(new) == wanted
     }
 
-    /// The part of `add` that a set of this size gets, with `added` of it given already.
+    /// Returns the share of `add` for this ReplicaSet, of which `added` is already distributed.
+    /// Mirrors `GetReplicaSetProportion`.
     fn proportion(&self, set: &ReplicaSet, add: i32, added: i32) -> i32 {
         let size = replicas(set);
         if size == 0 || add == 0 || add == added {

@@ -1,4 +1,4 @@
-//! What a Deployment tells of itself: counts, and the conditions Available, Progressing and
+//! The status of a Deployment: counts, and the conditions Available, Progressing and
 //! ReplicaFailure.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::pods;
 const PROGRESSING: &str = "Progressing";
 const AVAILABLE: &str = "Available";
 const FAILURE: &str = "ReplicaFailure";
-/// The reason that says a rollout is complete.
+/// The reason of a completed rollout.
 const COMPLETE: &str = "NewReplicaSetAvailable";
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 
@@ -27,7 +27,7 @@ fn remove(status: &mut DeploymentStatus, name: &str) {
     }
 }
 
-/// Sets a condition unless it stands with this status and reason already.
+/// Sets a condition unless it already has this status and reason.
 fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
     if let Some(present) = find(status, &condition.type_) {
         if present.status == condition.status && present.reason == condition.reason {
@@ -60,13 +60,13 @@ impl Rollout<'_> {
         }
     }
 
-    /// How long a rollout may stand still.
+    /// Returns the progress deadline.
     fn deadline(&self) -> Option<SignedDuration> {
         let seconds = self.spec.progress_deadline_seconds.filter(|&s| s != i32::MAX)?;
         Some(SignedDuration::from_secs(seconds.into()))
     }
 
-    /// Whether every pod is new and available, and nothing old is left.
+    /// Whether all pods are updated and available, and no old pods are left.
     pub(super) fn is_complete(&self, status: &DeploymentStatus) -> bool {
         let wanted = Some(self.replicas()).filter(|&count| count > 0);
         status.updated_replicas == wanted
@@ -75,7 +75,7 @@ impl Rollout<'_> {
             && status.observed_generation >= self.deployment.metadata.generation
     }
 
-    /// Has the Progressing condition say that the rollout is paused, or no longer.
+    /// Sets the Progressing condition when the rollout is paused or resumed.
     pub(super) fn tell_pause(&mut self) {
         let reason = find(&self.status, PROGRESSING).and_then(|present| present.reason.as_deref());
         let told = reason == Some("DeploymentPaused");
@@ -98,7 +98,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// Writes the status if it changed, and says when the rollout will have stood still too long.
+    /// Writes the status if it changed. Requeues at the progress deadline.
     pub(super) async fn report(&mut self, new: Option<&ReplicaSet>) -> Result<Action> {
         let mut next = self.counted(new);
         if self.deadline().is_none() {
@@ -144,7 +144,7 @@ impl Rollout<'_> {
         status
     }
 
-    /// Complete, moving, or standing still for too long.
+    /// Sets the Progressing condition: complete, progressing, or timed out.
     fn judge(&self, next: &mut DeploymentStatus, new: Option<&ReplicaSet>) {
         let present = find(&self.status, PROGRESSING);
         let old = self.deployment.status.clone().unwrap_or_default();
@@ -166,7 +166,7 @@ impl Rollout<'_> {
             if let Some(present) = present.filter(|present| present.status == "True") {
                 condition.last_transition_time = present.last_transition_time.clone();
             }
-            // Not by `set`: the time of the last move counts, whatever the reason was before.
+            // Not through `set`: the update time has to change even if the reason does not.
             remove(next, PROGRESSING);
             next.conditions.get_or_insert_default().push(condition);
         } else if present.is_some() && self.stalls_in(next) == Some(Duration::ZERO) {
@@ -175,7 +175,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// How long until the rollout has stood still for too long, unless it is done, given up or
+    /// Returns the time until the progress deadline, unless the rollout is complete, timed out or
     /// paused.
     fn stalls_in(&self, status: &DeploymentStatus) -> Option<Duration> {
         let deadline = self.deadline()?;
@@ -191,7 +191,7 @@ impl Rollout<'_> {
         Some(Duration::try_from(then.duration_since(self.cx.clock().now())).unwrap_or_default())
     }
 
-    /// Passes on what keeps a set from making or deleting pods, the new set's word first.
+    /// Copies the ReplicaFailure condition of a ReplicaSet, the new one first.
     fn tell_failures(&self, next: &mut DeploymentStatus, new: Option<&ReplicaSet>) {
         let sets = new.into_iter().chain(self.sets.iter().map(|set| &**set));
         let failure = sets
@@ -209,7 +209,7 @@ impl Rollout<'_> {
     }
 }
 
-/// Whether more is new, fewer are old, or more are ready or available than before.
+/// Whether the rollout has progressed: more updated, ready or available pods, or fewer old ones.
 fn has_moved(old: &DeploymentStatus, next: &DeploymentStatus) -> bool {
     let count = |count: Option<i32>| count.unwrap_or(0);
     let outdated =

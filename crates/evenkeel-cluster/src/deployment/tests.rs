@@ -72,7 +72,7 @@ async fn a_rollout_never_drops_below_what_must_be_available() {
         {"name": "app", "image": "app:2"},
     ]}}}});
     world.patch::<Deployment>("web", template).await;
-    // By default a quarter may be missing and a quarter may be too many.
+    // By default 25% may be unavailable and 25% surge.
     let mut steps = 0;
     let web = world
         .until_one::<Deployment>("web", |web| {
@@ -106,7 +106,7 @@ async fn undoing_brings_the_old_set_back_under_a_new_number() {
     let image = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}});
     world.patch::<Deployment>("web", image("app:2")).await;
     world.until_one::<Deployment>("web", is_complete).await;
-    // What `kubectl rollout undo` does: the old set's template, put back.
+    // This is what `kubectl rollout undo` does: it restores the old template.
     let template = json!([{
         "op": "replace", "path": "/spec/template", "value": first.spec.unwrap().template,
     }]);
@@ -195,7 +195,7 @@ async fn scaling_in_the_middle_of_a_rollout_is_shared_in_proportion() {
     };
     world.until::<ReplicaSet>("8 and 5", |sets| sizes(sets) == [5, 8]).await;
     world.patch::<Deployment>("web", json!({"spec": {"replicas": 15}})).await;
-    // 5 more, shared in proportion to 8 and 5, as upstream's own example has it.
+    // 5 more, shared in proportion to 8 and 5, as in upstream's example.
     world.until::<ReplicaSet>("11 and 7", |sets| sizes(sets) == [7, 11]).await;
 }
 

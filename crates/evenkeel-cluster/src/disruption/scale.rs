@@ -1,4 +1,4 @@
-//! How many pods the controllers of some pods want.
+//! The expected number of pods, from the scale of their controllers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use crate::discovery::Types;
 
-/// The sum of what the pods' controllers want. Pods without a controller do not count.
+/// Returns the sum of the scales of the pods' controllers. Pods without a controller do not count.
 pub(super) async fn expected(cx: &Context<PodDisruptionBudget>, pods: &[Arc<Pod>]) -> Result<i32> {
     let mut scales: BTreeMap<String, i32> = BTreeMap::new();
     for pod in pods {
@@ -34,7 +34,7 @@ fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
     owners.find(|owner| owner.controller == Some(true))
 }
 
-/// The uid and the wish of a controller; of the Deployment behind a ReplicaSet if there is one.
+/// Returns uid and scale of a controller, or of the Deployment that controls a ReplicaSet.
 async fn scale(
     cx: &Context<PodDisruptionBudget>,
     owner: &OwnerReference,
@@ -75,7 +75,7 @@ async fn scale(
     }
 }
 
-/// Any other type may tell by its scale.
+/// Reads the scale subresource of any other type.
 async fn by_subresource(
     cx: &Context<PodDisruptionBudget>,
     owner: &OwnerReference,

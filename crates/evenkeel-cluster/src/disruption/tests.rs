@@ -1,4 +1,4 @@
-//! How many pods of a budget may go.
+//! Disruptions allowed by a budget.
 
 use evenkeel::Key;
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -49,7 +49,7 @@ async fn budget(cluster: &Cluster, field: &str, value: Value) {
         .await;
 }
 
-/// Expected, healthy, desired, allowed.
+/// Waits for the counts: expected, healthy, desired, allowed.
 async fn told(cluster: &Cluster, wanted: (i32, i32, i32, i32)) -> PodDisruptionBudget {
     let numbers = |budget: &PodDisruptionBudget| {
         let status = budget.status.clone().unwrap_or_default();

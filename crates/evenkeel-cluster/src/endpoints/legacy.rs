@@ -1,4 +1,4 @@
-//! Endpoints, the form that came before EndpointSlices: all addresses of a service in one object.
+//! Endpoints, the predecessor of EndpointSlices: all addresses of a Service in one object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
-/// How many addresses the object holds; more are in slices only.
+/// The maximum number of addresses in the object. EndpointSlices hold the rest.
 const CAPACITY: usize = 1000;
 
 pub(super) fn register(manager: &Manager) -> Result<(), BoxError> {
@@ -74,7 +74,7 @@ impl Reconciler for Legacy {
         }
         match present {
             None => match cx.create(&next).await {
-                // The namespace goes, and the service with it.
+                // The namespace is terminating, and the Service with it.
                 Err(error) if error.is_forbidden() => {}
                 answer => drop(answer?),
             },
@@ -92,10 +92,10 @@ fn label<'a>(endpoints: &'a Endpoints, name: &str) -> Option<&'a str> {
 /// Name, number, protocol and application protocol.
 type Port = (Option<String>, i32, String, Option<String>);
 
-/// Addresses by themselves and the uid of their pod, and whether they are ready.
+/// Addresses by IP and the uid of their pod, and whether they are ready.
 type Addresses = BTreeMap<(String, String), (bool, EndpointAddress)>;
 
-/// Addresses with the same ports, together.
+/// Groups addresses with the same ports.
 fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubset> {
     let Some(spec) = &service.spec else { return Vec::new() };
     let publish = spec.publish_not_ready_addresses.unwrap_or_default();
@@ -122,8 +122,8 @@ fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubse
     grouped(by_port)
 }
 
-/// Subsets in canonical form: each address once for each port, addresses with the same ports
-/// together.
+/// Returns subsets in canonical form: each address once per port, addresses with the same ports in
+/// one subset. Mirrors `RepackSubsets`.
 pub(super) fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     let mut by_port: BTreeMap<Option<Port>, Addresses> = BTreeMap::new();
     for subset in subsets {
@@ -149,7 +149,7 @@ pub(super) fn repack(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     grouped(by_port)
 }
 
-/// Ports that the same addresses have become one subset.
+/// Merges ports with the same addresses into one subset.
 fn grouped(by_port: BTreeMap<Option<Port>, Addresses>) -> Vec<EndpointSubset> {
     let mut groups: Vec<(Addresses, BTreeSet<Port>)> = Vec::new();
     for (port, addresses) in by_port {
@@ -197,7 +197,7 @@ fn address(service: &Service, pod: &Pod, v6: bool) -> Option<EndpointAddress> {
     })
 }
 
-/// Keeps what there is room for, ready addresses first; tells whether anything was left out.
+/// Truncates to the capacity, ready addresses first. Returns whether addresses were dropped.
 fn truncate(subsets: &mut [EndpointSubset]) -> bool {
     let mut room = CAPACITY;
     let mut cut = false;

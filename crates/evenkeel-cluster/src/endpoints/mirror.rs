@@ -1,5 +1,5 @@
-//! EndpointSlices for Endpoints that are kept by hand: those of services without a selector, which
-//! clients of EndpointSlices would not see otherwise.
+//! Mirrors Endpoints of Services without a selector into EndpointSlices, so that clients of
+//! EndpointSlices see them.
 //!
 //! Each subset of the Endpoints is mirrored into one slice per address family, as upstream's
 //! endpointslicemirroring controller does.
@@ -21,12 +21,12 @@ const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
 /// Endpoints that are a leader election lock have no addresses to mirror.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Annotations that say something of the Endpoints alone.
+/// Annotations that apply to the Endpoints object only.
 const OWN_ANNOTATIONS: [&str; 2] = [
     "endpoints.kubernetes.io/last-change-trigger-time",
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
-/// How many addresses of a subset are mirrored.
+/// The maximum number of mirrored addresses per subset.
 const MAX_PER_SUBSET: usize = 1000;
 
 pub(super) fn register(manager: &Manager) -> Result<(), BoxError> {
@@ -127,7 +127,7 @@ impl Desired {
         }
     }
 
-    /// Records what is not mirrored.
+    /// Records events about addresses that are not mirrored.
     fn warn(&self, cx: &Context<Endpoints>) {
         if self.invalid > 0 {
             let count = self.invalid;
@@ -194,7 +194,7 @@ async fn write(
             Some(present) => update(cx, &present, next).await?,
             None if endpoints.metadata.deletion_timestamp.is_some() => {}
             None => match cx.create(&next).await {
-                // The namespace goes, and the Endpoints with it.
+                // The namespace is terminating, and the Endpoints with it.
                 Err(error) if error.is_forbidden() => return Ok(()),
                 answer => drop(answer?),
             },

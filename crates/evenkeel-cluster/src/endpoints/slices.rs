@@ -1,7 +1,7 @@
-//! EndpointSlices: the endpoints of a service in pieces of a hundred.
+//! EndpointSlices: the endpoints of a Service in slices of at most 100.
 //!
-//! Endpoints stay in the slice they are in, so that a pod that changes costs the update of one
-//! slice. Pods whose named ports have other numbers are in slices of their own.
+//! Endpoints stay in their slice, so that a change of one pod updates one slice. Pods whose named
+//! ports resolve to different numbers are in separate slices.
 
 mod fill;
 
@@ -37,7 +37,7 @@ pub(super) fn register(manager: &Manager) -> Result<(), BoxError> {
     super::index_selectors(manager, INDEX)
 }
 
-/// The service whose slice this is, if `manager` keeps it.
+/// Returns the Service of a slice that `manager` manages.
 pub(super) fn service_of(slice: &EndpointSlice, manager: &str) -> Option<Key> {
     let labels = slice.metadata.labels.as_ref()?;
     let name = labels.get(SERVICE_NAME)?;
@@ -45,7 +45,7 @@ pub(super) fn service_of(slice: &EndpointSlice, manager: &str) -> Option<Key> {
         .then(|| Key::new(slice.metadata.namespace.as_deref(), name))
 }
 
-/// The slices that `manager` keeps for the service with the key that is reconciled.
+/// Returns the slices that `manager` manages for the reconciled Service.
 pub(super) async fn existing<K: Object>(
     cx: &Context<K>,
     manager: &str,
@@ -54,8 +54,8 @@ pub(super) async fn existing<K: Object>(
     Ok(slices.label(SERVICE_NAME, cx.key().name()).label(MANAGED_BY, manager).await?)
 }
 
-/// The metadata of a new slice that `manager` keeps for `owner`: a service, or what is named after
-/// one.
+/// Returns the metadata of a new slice that `manager` manages for `owner`: a Service, or Endpoints
+/// of the same name.
 ///
 /// # Errors
 /// When the owner has no uid.
@@ -87,7 +87,7 @@ impl Reconciler for Slices {
     type Object = Service;
 
     async fn reconcile(&self, cx: &Context<Service>) -> Result<Action> {
-        // Slices of a service that is gone are garbage: they are owned by it.
+        // Slices of a deleted Service are garbage-collected: the Service owns them.
         let Some(service) = cx.object() else { return Ok(Action::done()) };
         let Some(pods) = super::selected(cx, &service).await? else { return Ok(Action::done()) };
         let existing = existing(cx, MANAGER).await?;
@@ -128,7 +128,8 @@ fn families(service: &Service) -> Vec<String> {
     }
 }
 
-/// The endpoint that a pod is; none when its node is not there, since its zone is not known then.
+/// Returns the endpoint of a pod; `None` if its node does not exist, since the zone is unknown
+/// then.
 async fn endpoint(
     cx: &Context<Service>,
     service: &Service,
@@ -170,7 +171,7 @@ async fn endpoint(
     }))
 }
 
-/// The ports of a service as this pod has them; those it does not have are left out.
+/// Returns the ports of a Service as resolved on this pod; ports it lacks are omitted.
 fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     let ports = service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
     let found = ports.iter().filter_map(|port| {
@@ -184,7 +185,7 @@ fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     found.collect()
 }
 
-/// What slices with the same ports have in common.
+/// Returns the key shared by slices with the same ports.
 pub(super) fn key(ports: &[EndpointPort]) -> String {
     let mut parts: Vec<String> = ports
         .iter()

@@ -1,4 +1,4 @@
-//! Where traffic goes: readiness, ports by name, headless services, slices of a hundred.
+//! Readiness, named ports, headless Services, slices of 100, mirroring.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ async fn service(cluster: &Cluster, spec: Value) -> Service {
         .await
 }
 
-/// A pod on the node with an address, ready or not.
+/// Creates a pod on the node with an address, ready or not.
 async fn pod(cluster: &Cluster, number: usize, port: u16, ready: bool) -> Pod {
     let name = format!("web-{number}");
     let pod: Pod = create(
@@ -229,7 +229,7 @@ async fn endpoints_are_kept_beside_slices() {
     }
 }
 
-/// A service without a selector, and its Endpoints.
+/// Creates a Service without a selector, and its Endpoints.
 async fn by_hand(cluster: &Cluster, subsets: Value) -> Endpoints {
     create::<Service>(
         cluster,
@@ -299,7 +299,7 @@ async fn endpoints_of_a_service_without_selector_are_mirrored() {
     assert_eq!(v4["metadata"]["ownerReferences"][0]["uid"], json!(endpoints.metadata.uid));
     assert_eq!(of("IPv6").endpoints.as_ref().unwrap()[0].addresses, ["2001:db8::1"]);
 
-    // Another port takes over the slice; a family without addresses loses its own.
+    // Another port reuses the slice; the slice of a family without addresses is deleted.
     let api: Api<Endpoints> = Api::default_namespaced(cluster.client());
     let patch = json!({"subsets": [{
         "addresses": [{"ip": "192.0.2.1"}], "ports": [{"name": "sql", "port": 5433}],
@@ -343,7 +343,7 @@ async fn mirrors_go_with_their_reason() {
     wait::<EndpointSlice, _>(&cluster, gone).await;
 }
 
-/// Go writes a time that is not set as null, and stores it so.
+/// Go serializes an unset time as null, and stores it.
 #[tokio::test(start_paused = true)]
 async fn the_slices_of_a_service_with_a_null_time_in_its_status_follow_its_pods() {
     let cluster = with_node(&[SLICES]).await;

@@ -1,11 +1,11 @@
-//! Whatever happens, what is deleted goes: random runs of every controller that holds a finalizer.
+//! Deletion always completes: random runs of every controller that uses a finalizer.
 //!
-//! In each run objects come, change and go, pods take any phase in any order, the controllers'
-//! requests fail in every way, and the controllers are stopped anywhere and started anew. Then the
-//! faults end, everything is deleted, and nothing may be left that is being deleted.
+//! In each run objects are created, changed and deleted, pods take any phase in any order, the
+//! controllers' requests fail in every way, and the controllers are stopped and restarted at any
+//! point. Then the faults end, everything is deleted, and no object may remain terminating.
 //!
-//! `EVENKEEL_SEEDS=100..200` replaces the few seeds that run by default; `cargo run -p xtask --
-//! campaign finalizers` sets it.
+//! `EVENKEEL_SEEDS=100..200` replaces the few default seeds; `cargo run -p xtask -- campaign
+//! finalizers` sets it.
 
 mod jobs;
 
@@ -33,13 +33,13 @@ use tokio::task::JoinSet;
 use crate::testing::faults::{Dice, Storm};
 use crate::{ClusterOptions, run_controllers};
 
-/// Objects live in these.
+/// The namespaces of all objects.
 const NAMESPACES: [&str; 2] = ["a", "b"];
 
-/// How long everything may take to go once the faults are over, in virtual time.
+/// The timeout of deletion once the faults have ended, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(2 * 3600);
 
-/// The seeds of this run; a few unless the environment names them.
+/// Returns the seeds of this run: a few, unless the environment sets them.
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("EVENKEEL_SEEDS") else { return 1..4 };
     let parsed = text.split_once("..").map(|(from, to)| (from.parse(), to.parse()));
@@ -47,7 +47,7 @@ fn seeds() -> Range<u64> {
     from..to
 }
 
-/// Runs a model under each seed, and names the seed that fails.
+/// Runs a model with each seed, and reports the seed that fails.
 async fn run<F: Future<Output = Result<(), String>>>(model: impl Fn(u64) -> F) {
     for seed in seeds() {
         if let Err(error) = model(seed).await {
@@ -56,7 +56,7 @@ async fn run<F: Future<Output = Result<(), String>>>(model: impl Fn(u64) -> F) {
     }
 }
 
-/// A server, controllers that reach it through a storm, and a user who reaches it always.
+/// A server, controllers whose requests fail at random, and a client without faults.
 struct Model {
     dice: Dice,
     client: kube::Client,
@@ -68,7 +68,7 @@ struct Model {
 }
 
 impl Model {
-    /// Starts with these controllers and takes so many random steps, some time apart.
+    /// Starts these controllers and takes random steps with pauses in between.
     async fn after(seed: u64, only: &[&str], steps: usize, step: impl AsyncFn(&mut Self)) -> Self {
         let mut model = Self::start(seed, only).await;
         for _ in 0..steps {
@@ -78,7 +78,7 @@ impl Model {
         model
     }
 
-    /// Starts with these controllers and empty namespaces.
+    /// Starts these controllers with empty namespaces.
     async fn start(seed: u64, only: &[&str]) -> Self {
         let server = ApiServer::builder().seed(seed).build().await.unwrap();
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
@@ -99,15 +99,15 @@ impl Model {
         model
     }
 
-    /// Stops the controllers wherever they are, and starts them anew.
+    /// Aborts the controllers and restarts them.
     fn restart(&mut self) {
-        // Dropping the tasks ends them.
+        // Dropping the tasks aborts them.
         self.controllers = None;
         let started = run_controllers(self.storm.client(), &self.options);
         self.controllers = Some(started.unwrap());
     }
 
-    /// Lets time go by, mostly little.
+    /// Advances time, mostly by little.
     async fn pause(&self) {
         let most = [1, 100, 5_000, 60_000][self.dice.roll(4)];
         tokio::time::sleep(self.dice.time(Duration::from_millis(most))).await;
@@ -134,7 +134,7 @@ impl Model {
         Api::<K>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
     }
 
-    /// One of the objects of a type.
+    /// Returns a random object of a type.
     async fn any<K: Object>(&self) -> Option<K> {
         let all = self.list::<K>().await;
         self.dice.pick(&all).cloned()
@@ -150,7 +150,7 @@ impl Model {
         accept(api.create(&PostParams::default(), &object).await);
     }
 
-    /// The API that has this object.
+    /// Returns the API of the object's namespace.
     fn of<K: Object + Resource<Scope = NamespaceResourceScope>>(&self, object: &K) -> Api<K> {
         self.api(&object.namespace().unwrap_or_default())
     }
@@ -172,13 +172,13 @@ impl Model {
         accept(api.delete(&object.name_any(), &params).await);
     }
 
-    /// Changes an object in a way that only its version shows.
+    /// Changes an object in a way that affects only its resourceVersion.
     async fn touch<K: Object>(&self, api: &Api<K>, object: &K) {
         let annotations = json!({"touched": self.dice.roll(1000).to_string()});
         self.patch(api, object, json!({"metadata": {"annotations": annotations}})).await;
     }
 
-    /// Gives a pod any phase.
+    /// Sets a random phase of a pod.
     async fn set_phase(&self, pod: &Pod, phases: &[&str]) {
         let phase = self.dice.pick(phases).unwrap();
         let patch = Patch::Merge(json!({"status": {"phase": phase}}));
@@ -186,7 +186,7 @@ impl Model {
         accept(pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await);
     }
 
-    /// What a kubelet does with pods that are being deleted: they end, and then they go.
+    /// Acts as the kubelet for terminating pods: sets a terminal phase, then deletes them.
     async fn end_pods(&self) {
         for pod in self.list::<Pod>().await {
             let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
@@ -206,7 +206,7 @@ impl Model {
         }
     }
 
-    /// Ends the faults and waits until `left` names nothing any more.
+    /// Stops the faults and waits until `left` returns no objects.
     async fn settle<F: Future<Output = Vec<String>>>(
         mut self,
         left: impl Fn(kube::Client) -> F,
@@ -234,14 +234,14 @@ impl Model {
     }
 }
 
-/// The objects of a type that are being deleted, with what keeps them.
+/// Returns the terminating objects of a type.
 async fn terminating<K: Object>(client: kube::Client) -> Vec<String> {
     let all = Api::<K>::all(client).list(&ListParams::default()).await.unwrap().items;
     let going = all.iter().filter(|object| object.meta().deletion_timestamp.is_some());
     going.map(|object| serde_json::to_string(object).unwrap_or_default()).collect()
 }
 
-/// Requests of the model may be refused, since it does not look before; they may not fail.
+/// Accepts rejected requests, since the model does not check beforehand, but no other errors.
 fn accept<T: Debug>(answer: kube::Result<T>) {
     match answer {
         Ok(_) => {}

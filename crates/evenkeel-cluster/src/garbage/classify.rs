@@ -1,4 +1,4 @@
-//! Whether an object that has owners is garbage.
+//! Classifies the owners of an object to decide whether it is garbage.
 
 use evenkeel::cache::{Entry, Owner, Query};
 use evenkeel::{BoxError, Uid};
@@ -7,27 +7,29 @@ use kube::api::PropagationPolicy;
 use super::graph::{FOREGROUND, Found, Known, ORPHAN, State};
 use super::{Collector, Looked};
 
-/// What an owner reference comes to.
+/// The class of an owner reference. Mirrors `classifyReferences`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The owner is there.
+    /// The owner exists.
     Solid,
-    /// The owner is there, and waits for the object to go.
+    /// The owner exists and waits for its dependents to be deleted.
     Waiting,
-    /// There is no such owner.
+    /// The owner does not exist.
     Dangling,
-    /// There is no such owner any more, and it wanted the object to stay.
+    /// The owner no longer exists, and orphaned its dependents.
     Released,
-    /// Nobody can tell: the type is not known, or a cluster-scoped object names an owner that would
-    /// have to be in a namespace. Such an object is never garbage.
+    /// Unknown: the type is not known, or a cluster-scoped object names a namespaced owner. Such an
+    /// object is never deleted.
     Undecidable,
 }
 
 impl Collector {
-    /// Deletes the object if none of its owners exists, and takes references off that hold it back.
+    /// Deletes the object if none of its owners exists, and removes references that block deletion.
+    /// Mirrors `attemptToDeleteItem`.
     pub(super) async fn judge(&self, uid: &Uid, found: &Found) -> Result<Looked, BoxError> {
         let place = &found.place;
-        // What is judged is what is deleted: references and version are of one state.
+        // The object classified is the object deleted: references and resourceVersion are of one
+        // state.
         let Some(entry) = self.entry(place, uid).await? else { return Ok(Looked::Done) };
         let meta = entry.meta();
         if meta.is_deleting() || meta.owners().is_empty() {
@@ -49,7 +51,7 @@ impl Collector {
             references.filter(|(_, at)| wanted(**at)).map(|(owner, _)| &owner.uid).collect()
         };
         if any(Verdict::Released) {
-            // What the others come to is judged without it.
+            // The other references are classified once the released ones are removed.
             let released = those(|verdict| verdict == Verdict::Released);
             self.drop_owners(place, &entry, &released).await?;
             let only = released.len() == verdicts.len();
@@ -60,12 +62,13 @@ impl Collector {
             if !useless.is_empty() {
                 self.drop_owners(place, &entry, &useless).await?;
             }
-            // An owner that came and went while nobody watched would never be heard of again.
+            // No event arrives for an owner that was created and deleted unobserved, so it is read
+            // again.
             return Ok(if unseen { Looked::Again } else { Looked::Done });
         }
         let has = |name: &str| meta.finalizers().any(|finalizer| finalizer == name);
         let policy = if any(Verdict::Waiting) && found.owns {
-            // Those who wait for each other in a circle would wait forever.
+            // A cycle of objects that wait for each other would never end.
             if self.graph.lock().owns_waiting(uid) {
                 self.unblock(place, &entry).await?;
                 return self.delete_now(uid, place).await;
@@ -81,7 +84,7 @@ impl Collector {
         self.delete(place, &entry, policy).await
     }
 
-    /// What a reference comes to, and whether the collector will hear of it when that changes.
+    /// Classifies a reference. Also returns whether the graph receives an event when that changes.
     async fn verdict(&self, child: &Entry, owner: &Owner) -> Result<(Verdict, bool), BoxError> {
         let key = child.meta().key();
         let known = self.graph.lock().known(owner, key);
@@ -109,7 +112,7 @@ impl Collector {
         Ok((if waits { Verdict::Waiting } else { Verdict::Solid }, false))
     }
 
-    /// What a reference to an owner that is not there comes to.
+    /// Classifies a reference to an absent owner.
     fn absent(&self, owner: &Owner) -> Verdict {
         match self.graph.lock().has_let_go(&owner.uid) {
             true => Verdict::Released,
@@ -117,7 +120,7 @@ impl Collector {
         }
     }
 
-    /// Tells those who look at the object if the owner it names lives in another namespace.
+    /// Records an event if the named owner is in another namespace.
     fn report_elsewhere(&self, child: &Entry, owner: &Owner) {
         let Some(kind) = self.types.read().named(&owner.group, &owner.kind).cloned() else {
             return;
@@ -126,7 +129,7 @@ impl Collector {
         if !kind.namespaced() || !is_declared {
             return;
         }
-        // Objects are not filed by uid: this looks at all of the type, once for each such owner.
+        // Objects are not indexed by uid: this scans all objects of the type, once per such owner.
         let Ok(all) = self.cache().list(&kind, &Query::default()) else { return };
         let there = all.iter().find(|entry| *entry.meta().uid() == owner.uid);
         let elsewhere = there

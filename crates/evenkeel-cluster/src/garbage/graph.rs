@@ -1,35 +1,35 @@
-//! Who owns whom, by uid, of all objects that own or are owned.
+//! The graph of owners and dependents, by uid.
 //!
-//! An object that neither owns nor is owned is not here, so most of a cluster costs nothing. What is
-//! here are edges: names of owners and what else is needed to judge an object is read from the
-//! cache, which has it anyway.
+//! An object without owners and dependents is not in it, so most objects cost nothing. The graph
+//! holds edges only; names of owners and whatever else classification needs are read from the
+//! cache.
 //!
-//! The graph is told of every change and answers with the objects that have to be looked at. It is
-//! pure: no IO, no clock, and the order of what it answers follows from the order of what it was
-//! told.
+//! The graph receives every change and returns the objects to process. It is pure: no IO, no clock,
+//! and the order of its results depends only on the order of the changes. Mirrors upstream's
+//! `GraphBuilder`.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use evenkeel::cache::{Meta, Owner};
 use evenkeel::{Key, Kind, Uid};
 
-/// Keeps an object until those it owns are gone.
+/// Keeps an object until its dependents are deleted.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// Keeps an object until those it owns are no longer owned by it.
+/// Keeps an object until its dependents no longer reference it.
 pub(super) const ORPHAN: &str = "orphan";
 
-/// Where an object is in its life.
+/// The deletion state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Others name it as owner, and it has not been seen, or is no longer there.
+    /// Named as an owner by others, but not seen yet or deleted.
     Unseen,
-    /// It is there.
+    /// Exists.
     Live,
-    /// It goes, and nothing is left to do about it.
+    /// Being deleted, with nothing left to do for the collector.
     Deleting,
-    /// It goes once what it owns is gone.
+    /// Being deleted once its dependents are deleted.
     Foreground,
-    /// It goes once what it owns has been let go.
+    /// Being deleted once its dependents are orphaned.
     Orphaning,
 }
 
@@ -45,7 +45,7 @@ impl State {
     }
 }
 
-/// The place of an object that is there or is thought to be.
+/// The type and key of an object that exists or is assumed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) kind: Kind,
@@ -53,7 +53,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Whether `owner`, as named by a dependent called `child`, is what is here.
+    /// Whether `owner`, as named by the dependent `child`, is the object at this place.
     pub(super) fn is_meant(&self, owner: &Owner, child: &Key) -> bool {
         self.kind.is(&owner.group, &owner.kind)
             && self.key.name() == &*owner.name
@@ -68,7 +68,7 @@ struct Node {
     place: Option<Place>,
     owners: Box<[Edge]>,
     dependents: BTreeSet<Slot>,
-    /// Where it was looked for and is not, or was and is no longer.
+    /// Where a read did not find it, or where it was before its deletion.
     absent: Vec<Place>,
 }
 
@@ -81,44 +81,44 @@ struct Edge {
 
 type Slot = u32;
 
-/// The graph.
+/// The ownership graph.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: Vec<Option<Node>>,
     free: Vec<Slot>,
     slots: HashMap<Uid, Slot>,
-    /// Who let its dependents go lately, the latest last.
+    /// Owners that orphaned their dependents recently, the latest last.
     orphaners: VecDeque<Uid>,
 }
 
-/// How many are remembered that let their dependents go: a dependent is heard of moments later.
+/// How many such owners are remembered: a dependent may be observed moments later.
 const ORPHANERS: usize = 256;
 
-/// What a look at one object finds.
+/// An object in the graph.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) place: Place,
     pub(super) state: State,
-    /// Whether there is anything it owns.
+    /// Whether it has dependents.
     pub(super) owns: bool,
 }
 
 /// What is known of an owner that a dependent names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is there, where the dependent says, in this state.
+    /// It exists where the reference points, in this state.
     There(State),
-    /// An object of this uid is there, but elsewhere than the dependent says.
+    /// An object with this uid exists, but elsewhere.
     Elsewhere,
-    /// It is known not to be where the dependent says.
+    /// It does not exist where the reference points.
     Absent,
     /// Nothing is known.
     Nothing,
 }
 
 impl Graph {
-    /// Takes in that an object is there, as `meta` says. `lookup` tells what the cache has where an
-    /// owner reference points. Whoever has to be looked at is added to `due`.
+    /// Adds or updates an object. `lookup` returns the cached object that an owner reference names.
+    /// Objects to process are added to `due`.
     pub(super) fn seen(
         &mut self,
         kind: &Kind,
@@ -135,13 +135,13 @@ impl Graph {
         let slot = known.unwrap_or_else(|| self.insert(meta.uid()));
         let Some(node) = self.node(slot) else { return };
         let before = std::mem::replace(&mut node.state, state);
-        // A type may come to be watched in another version.
+        // The preferred version of a type may change.
         if node.place.as_ref().is_none_or(|place| place.kind != *kind) {
             node.place = Some(Place { kind: kind.clone(), key: meta.key().clone() });
         }
         if before == State::Unseen {
             node.absent.clear();
-            // They may mean an object elsewhere.
+            // Their references may point elsewhere.
             self.dependents_of(slot, due);
         }
         if state != before && waits {
@@ -183,7 +183,7 @@ impl Graph {
             let Some(node) = self.node(target) else { continue };
             node.dependents.insert(slot);
             match there {
-                // It waits for this one too, and has perhaps been looked at before.
+                // The owner waits for this dependent too, and may have been processed before.
                 Known::There(State::Foreground) => doubtful = true,
                 Known::There(State::Orphaning) => due.push(owner.uid.clone()),
                 Known::There(_) => {}
@@ -191,7 +191,7 @@ impl Graph {
                     Some((place, state)) => {
                         node.place = Some(place);
                         node.state = state;
-                        // Its own event, which is still to come, will not be news.
+                        // The owner's own event will find the state unchanged.
                         if matches!(state, State::Foreground | State::Orphaning) {
                             due.push(owner.uid.clone());
                             doubtful = true;
@@ -218,7 +218,7 @@ impl Graph {
         }
     }
 
-    /// Takes in that the object of this uid is gone.
+    /// Removes a deleted object.
     pub(super) fn gone(&mut self, uid: &Uid, due: &mut Vec<Uid>) {
         let Some(slot) = self.slots.get(uid).copied() else { return };
         let Some(node) = self.node(slot) else { return };
@@ -234,14 +234,14 @@ impl Graph {
         self.tidy(slot);
     }
 
-    /// Takes in that a type is no longer there, and so none of its objects.
+    /// Removes all objects of a type that no longer exists.
     pub(super) fn gone_with(&mut self, kind: &Kind, due: &mut Vec<Uid>) {
         for uid in self.of(kind) {
             self.gone(&uid, due);
         }
     }
 
-    /// Takes in that a type is no longer served: nothing is known of its objects any more.
+    /// Removes all objects of a type that is no longer served: whether they exist is unknown.
     pub(super) fn forget(&mut self, kind: &Kind) {
         for uid in self.of(kind) {
             self.gone(&uid, &mut Vec::new());
@@ -259,7 +259,7 @@ impl Graph {
         all.map(|node| node.uid.clone()).collect()
     }
 
-    /// Takes in that the server was asked, and what `uid` names is not at `place`.
+    /// Records that a live read did not find `uid` at `place`.
     pub(super) fn absent(&mut self, uid: &Uid, place: Place) {
         if let Some(slot) = self.slots.get(uid).copied()
             && let Some(node) = self.node(slot)
@@ -269,8 +269,8 @@ impl Graph {
         }
     }
 
-    /// Takes in that an object has let everything go that it was known to own. A dependent that was
-    /// made just before, and is heard of only now, is meant as well.
+    /// Records that an object has orphaned its dependents. This also applies to a dependent that
+    /// was created just before and is observed later.
     pub(super) fn let_go(&mut self, uid: &Uid) {
         if self.has_let_go(uid) {
             return;
@@ -281,19 +281,19 @@ impl Graph {
         self.orphaners.push_back(uid.clone());
     }
 
-    /// Whether an object has let go what it owned.
+    /// Whether an object has orphaned its dependents.
     pub(super) fn has_let_go(&self, uid: &Uid) -> bool {
         self.orphaners.contains(uid)
     }
 
-    /// What is known of an object that is there.
+    /// Returns an object that exists.
     pub(super) fn find(&self, uid: &Uid) -> Option<Found> {
         let node = self.get(*self.slots.get(uid)?)?;
         let place = node.place.clone()?;
         Some(Found { place, state: node.state, owns: !node.dependents.is_empty() })
     }
 
-    /// What is known of `owner`, which `child` names.
+    /// Returns what is known of `owner`, as named by `child`.
     pub(super) fn known(&self, owner: &Owner, child: &Key) -> Known {
         let node = self.slots.get(&owner.uid).and_then(|slot| self.get(*slot));
         let Some(node) = node else { return Known::Nothing };
@@ -307,13 +307,13 @@ impl Graph {
         }
     }
 
-    /// Whether anything the object owns is itself waiting for what it owns.
+    /// Whether a dependent of the object itself waits for its dependents.
     pub(super) fn owns_waiting(&self, uid: &Uid) -> bool {
         self.owned(uid).any(|(_, node)| node.state == State::Foreground)
     }
 
-    /// The objects that a foreground deletion of this one waits for, and whether each of them waits
-    /// in turn. One that owns itself does not wait for itself.
+    /// Returns the dependents that block a foreground deletion of this object, and whether each of
+    /// them waits in turn. An object that owns itself does not block itself.
     pub(super) fn blocking(&self, uid: &Uid) -> Vec<(Uid, bool)> {
         let blocking = self.owned(uid).filter(|(slot, node)| {
             node.uid != *uid && node.owners.iter().any(|edge| edge.owner == *slot && edge.blocks)
@@ -321,20 +321,20 @@ impl Graph {
         blocking.map(|(_, node)| (node.uid.clone(), node.state == State::Foreground)).collect()
     }
 
-    /// What the object owns, with where it is.
+    /// Returns the dependents of the object and their places.
     pub(super) fn dependents(&self, uid: &Uid) -> Vec<(Uid, Place)> {
         let owned = self.owned(uid).map(|(_, node)| node);
         owned.filter_map(|node| Some((node.uid.clone(), node.place.clone()?))).collect()
     }
 
-    /// The objects with an owner that has not been seen, so that nothing is known of it.
+    /// Returns the objects with an owner that has not been seen.
     pub(super) fn unknown(&self) -> Vec<Uid> {
         let unseen = |edge: &Edge| self.get(edge.owner).is_some_and(|owner| owner.place.is_none());
         let nodes = self.nodes.iter().flatten();
         nodes.filter(|node| node.owners.iter().any(unseen)).map(|node| node.uid.clone()).collect()
     }
 
-    /// How many objects it holds.
+    /// Returns the number of objects.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.slots.len()
@@ -383,7 +383,7 @@ impl Graph {
         due.extend(dependents.filter_map(|slot| Some(self.get(*slot)?.uid.clone())));
     }
 
-    /// Has an owner looked at that waits for what it owns.
+    /// Enqueues an owner in foreground deletion.
     fn foreground(&self, slot: Slot, due: &mut Vec<Uid>) {
         if let Some(owner) = self.get(slot).filter(|owner| owner.state == State::Foreground) {
             due.push(owner.uid.clone());
@@ -397,7 +397,7 @@ impl Graph {
         self.tidy(owner);
     }
 
-    /// Lets go of an object that is in no relation any more.
+    /// Removes an object without owners and dependents.
     fn tidy(&mut self, slot: Slot) {
         let Some(node) = self.get(slot) else { return };
         let waits = matches!(node.state, State::Foreground | State::Orphaning);

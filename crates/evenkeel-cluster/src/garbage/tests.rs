@@ -1,4 +1,4 @@
-//! Propagation, ownership by uid, references that point nowhere, and custom resources.
+//! Propagation policies, ownership by uid, dangling references, and custom resources.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,7 +181,7 @@ async fn children_of_a_former_uid_go_and_the_new_owners_stay() {
     let of_old: ConfigMap = create(&cluster, config_map("of-old", &[owner(&old)])).await;
     settle().await;
     delete(&cluster, &old, Background).await;
-    // No time passes: the collector meets the new owner under the old one's name.
+    // No time passes: the collector finds the new owner under the name of the old one.
     let new: ConfigMap = create(&cluster, config_map("owner", &[])).await;
     let of_new: ConfigMap = create(&cluster, config_map("of-new", &[owner(&new)])).await;
     let late: ConfigMap = create(&cluster, config_map("late", &[owner(&old)])).await;
@@ -413,7 +413,7 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
     widgets.patch("held", &PatchParams::default(), &patch).await.unwrap();
     until_gone(&cluster, &made).await;
     until_gone(&cluster, &map).await;
-    // Defined again, it is another type to start with.
+    // A CRD created again is a new type.
     definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();
     let parent = widgets.create(&post, &widget("parent", &[])).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
@@ -423,7 +423,7 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
     until_gone(&cluster, &map).await;
 }
 
-/// A collector whose inside can be looked at, on a server of its own.
+/// A collector whose graph the test can inspect.
 fn bare(client: kube::Client) -> (Arc<Collector>, JoinSet<Result<(), RunError>>) {
     let manager = Manager::builder("test").seed(1).build(client);
     let collector = Collector::new(&manager);
@@ -477,7 +477,7 @@ async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
     let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
     settle().await;
-    // First in another version, then not at all, then again.
+    // First another version, then none, then the first version.
     for served in [[false, true], [false, false], [true, false]] {
         let patch = Patch::Json::<()>(
             serde_json::from_value(json!([
@@ -503,7 +503,7 @@ async fn a_version_that_comes_later_is_followed_without_a_gap() {
     let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
     let kept: ConfigMap = create(&cluster, config_map("kept", &[widget_reference(&parent)])).await;
     settle().await;
-    // The server prefers v2 from here on, and an object may come in the same moment.
+    // From here on the server prefers v2; an object may be created at the same moment.
     let mut two = definition("widgets", "Widget");
     let mut newer = two.spec.versions[0].clone();
     newer.name = "v2".into();
@@ -521,7 +521,7 @@ async fn a_version_that_comes_later_is_followed_without_a_gap() {
     until_gone(&cluster, &kept).await;
 }
 
-/// A server that tells of the core types alone while it is late.
+/// A service whose discovery omits all groups but core while `late` is set.
 #[derive(Clone)]
 struct Forgetful<S> {
     server: S,

@@ -1,4 +1,4 @@
-//! What the garbage collector does to objects, each write bound to the state it was decided on.
+//! Writes of the garbage collector, each conditional on the state it was decided on.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ struct Partial {
     metadata: ObjectMeta,
 }
 
-/// The metadata of a cached object, whole.
+/// Returns the full metadata of a cached object.
 fn metadata(entry: &Entry) -> Result<ObjectMeta, BoxError> {
     Ok(serde_json::from_slice::<Partial>(entry.json())?.metadata)
 }
 
 impl Collector {
-    /// Deletes the object in the state that was judged.
+    /// Deletes the object in the state that was classified.
     pub(super) async fn delete(
         &self,
         place: &Place,
@@ -43,8 +43,8 @@ impl Collector {
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error.into()),
         }
-        // It changed. As long as its owners did not, it is as much garbage as before: objects that
-        // change all the time must not escape.
+        // It changed. If its owners did not, it is still garbage: objects that change all the time
+        // must be collected too.
         let Some(live) = objects.live(&place.key).await? else { return Ok(Looked::Done) };
         let same = live.metadata.uid.as_deref().is_some_and(|uid| *meta.uid() == *uid);
         if !same {
@@ -58,7 +58,7 @@ impl Collector {
         Ok(Looked::Done)
     }
 
-    /// Deletes an object that was just changed, in the foreground.
+    /// Deletes an object that was just changed, with foreground propagation.
     pub(super) async fn delete_now(&self, uid: &Uid, place: &Place) -> Result<Looked, BoxError> {
         let objects = self.client.dynamic(&place.kind);
         let delete = objects.delete(&place.key, Some(uid));
@@ -69,7 +69,7 @@ impl Collector {
         }
     }
 
-    /// Takes references to these owners off the object.
+    /// Removes the references to these owners from the object.
     pub(super) async fn drop_owners(
         &self,
         place: &Place,
@@ -82,7 +82,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Has no owner of the object wait for it.
+    /// Sets `blockOwnerDeletion` to false in all owner references.
     pub(super) async fn unblock(&self, place: &Place, entry: &Entry) -> Result<(), BoxError> {
         let mut references = metadata(entry)?.owner_references.unwrap_or_default();
         for reference in &mut references {
@@ -102,7 +102,7 @@ impl Collector {
         self.patch(place, entry, "ownerReferences", owners).await.map(drop)
     }
 
-    /// Sets a field of the metadata, only if the object is still as it was read.
+    /// Sets a metadata field, provided the object is still as it was read.
     async fn patch(
         &self,
         place: &Place,
@@ -118,7 +118,7 @@ impl Collector {
         self.client.dynamic(&place.kind).patch(&place.key, &patch).await
     }
 
-    /// Lets everything the object owns go its own way, then the object.
+    /// Orphans the dependents of the object, then removes its `orphan` finalizer.
     pub(super) async fn orphan(&self, uid: &Uid, place: &Place) -> Result<Looked, BoxError> {
         let dependents = self.graph.lock().dependents(uid);
         for (dependent, at) in dependents {
@@ -135,7 +135,8 @@ impl Collector {
         self.drop_finalizer(uid, place, ORPHAN).await
     }
 
-    /// Lets an object go that nothing holds back any more; has those looked at that do.
+    /// Removes the `foregroundDeletion` finalizer if no dependent blocks; otherwise enqueues the
+    /// blocking dependents.
     pub(super) async fn release(&self, uid: &Uid, place: &Place) -> Result<Looked, BoxError> {
         let blocking = self.graph.lock().blocking(uid);
         if blocking.is_empty() {

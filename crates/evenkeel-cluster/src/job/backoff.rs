@@ -1,4 +1,4 @@
-//! How long a Job waits before it tries again: longer with each failure since the last success.
+//! The pod failure backoff of a Job: it grows with each failure since the last success.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::pods;
 const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What is remembered of all Jobs; a process that starts anew tries at once.
+/// The backoff records of all Jobs. After a restart of the process there is no backoff.
 #[derive(Default)]
 pub(super) struct Backoffs(Mutex<HashMap<Key, Record>>);
 
@@ -32,7 +32,8 @@ impl Backoffs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes up pods that ended and have not been counted, each once, in the order they ended.
+    /// Records pods that terminated and are not counted yet, each once, in the order they
+    /// terminated.
     pub(super) fn observe(
         &self,
         key: &Key,
@@ -69,7 +70,7 @@ impl Backoffs {
         record.seen.retain(|uid| present.contains(uid));
     }
 
-    /// How long to wait from now on.
+    /// Returns the remaining backoff.
     pub(super) fn wait(&self, key: &Key, now: Timestamp) -> Duration {
         let records = self.lock();
         let Some(record) = records.get(key) else { return Duration::ZERO };
@@ -82,7 +83,7 @@ impl Backoffs {
     }
 }
 
-/// How long to wait after so many failures, of which the last was then.
+/// Returns the remaining backoff after `failures`, the last of them at `last`.
 pub(super) fn left(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     let doubled = failures.saturating_sub(1).min(10);
     let delay = FIRST.saturating_mul(1 << doubled).min(LONGEST);
@@ -90,7 +91,7 @@ pub(super) fn left(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     delay.saturating_sub(passed)
 }
 
-/// When the last container of a pod ended; when its deletion was asked for, if none did.
+/// When the last container of a pod terminated; without one, when the pod was deleted.
 pub(super) fn ended_at(pod: &Pod) -> Timestamp {
     let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     let ends = statuses.filter_map(|status| {

@@ -1,4 +1,4 @@
-//! Whether a Job is over, by what it was told before or by what has happened since.
+//! Whether a Job has finished, by its conditions or by the state of its pods.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::policy::{self, Failure};
 use super::{Work, find};
 use crate::pods;
 
-/// How a Job comes to an end.
+/// How a Job finishes.
 #[derive(Clone, Debug)]
 pub(super) struct Finish {
     pub(super) failed: bool,
@@ -27,8 +27,8 @@ impl Finish {
 }
 
 impl Work<'_> {
-    /// Whether it is over although not all is done: what was told stands, failure goes before
-    /// success.
+    /// Returns whether the Job finishes before all completions. An existing condition takes
+    /// precedence, and failure takes precedence over success.
     pub(super) fn verdict(&mut self, failed: i32) -> Option<Finish> {
         let verdict = self.told().or_else(|| self.failed_pod());
         let verdict = verdict.or_else(|| self.too_many(failed)).or_else(|| self.too_long());
@@ -45,7 +45,7 @@ impl Work<'_> {
         [("SuccessCriteriaMet", false), ("FailureTarget", true)].into_iter().find_map(told)
     }
 
-    /// A pod failed in a way that the Job does not put up with.
+    /// A pod failure policy rule with the action FailJob matched.
     fn failed_pod(&self) -> Option<Finish> {
         let failed = self.pods.iter().filter(|pod| self.has_failed(pod));
         let mut failures = failed.map(|pod| policy::failure(self.spec, pod));
@@ -96,7 +96,7 @@ impl Work<'_> {
         Some(Finish::succeeded("SuccessPolicy", &met))
     }
 
-    /// Whether containers that are restarted in place were so too often.
+    /// Whether containers were restarted in place too often.
     fn restarts_exceed(&self, limit: i32) -> bool {
         let policy = self.spec.template.spec.as_ref().and_then(|s| s.restart_policy.as_deref());
         if policy != Some("OnFailure") {

@@ -1,4 +1,4 @@
-//! Sets of completion indexes, as a status writes them: `1,3-5,7`.
+//! Sets of completion indexes in the format of the Job status: `1,3-5,7`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub(super) struct Indexes(BTreeSet<u32>);
 
 impl Indexes {
-    /// What `text` names, below `limit`; what does not parse names nothing.
+    /// Parses the indexes below `limit`. Invalid parts are ignored.
     pub(super) fn parse(text: &str, limit: u32) -> Self {
         let mut indexes = BTreeSet::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -29,7 +29,7 @@ impl Indexes {
         self.0.contains(&index)
     }
 
-    /// How many of them are in the other set.
+    /// Returns how many of them are in the other set.
     pub(super) fn count_in(&self, other: &Self) -> usize {
         self.0.intersection(&other.0).count()
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Indexes {
         }
         for (at, (first, last)) in runs.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
-            // Two in a row are written one by one.
+            // Two consecutive indexes are written separately.
             match last - first {
                 0 => write!(f, "{comma}{first}")?,
                 1 => write!(f, "{comma}{first},{last}")?,

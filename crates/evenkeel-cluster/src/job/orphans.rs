@@ -1,7 +1,7 @@
-//! Pods that have the tracking finalizer and that no Job will count any more.
+//! Removes the tracking finalizer from pods that no Job counts any more.
 //!
 //! The Job was deleted or has finished, or the pod has lost its owner reference. Each such pod is
-//! reconciled by itself, so that one whose finalizer could not be removed is retried.
+//! reconciled by itself, so that a failed removal is retried.
 
 use evenkeel::cache::{Meta, Query};
 use evenkeel::predicate::Predicate;
@@ -21,8 +21,8 @@ pub(super) fn register(manager: &Manager) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Pods with the finalizer that are new, or whose owners, labels or finalizers change, or whose
-/// deletion begins. What containers do meanwhile does not matter here.
+/// Selects pods with the finalizer that are new, are being deleted, or whose owners, labels or
+/// finalizers change. Status changes do not matter.
 fn held() -> Predicate {
     let has = |meta: &Meta| meta.finalizers().any(|name| name == FINALIZER);
     Predicate::new(move |event| {
@@ -40,7 +40,7 @@ fn held() -> Predicate {
     })
 }
 
-/// The pods of Jobs that are deleted or finished.
+/// Selects the pods of Jobs that are deleted or finished.
 fn ended_jobs() -> Watch {
     let map = |meta: &Meta, cx: &MapContext| {
         let (namespace, owner) = (meta.key().namespace(), Some(meta.uid().clone()));
@@ -86,8 +86,8 @@ async fn still_counts(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
     if is_managed_elsewhere(&job) {
         return Ok(true);
     }
-    // A Job that is being deleted does not release pods its selector no longer matches, and does
-    // not count them either: they would block its own foreground deletion.
+    // A Job that is being deleted neither releases nor counts pods that its selector no longer
+    // matches: they would block its own foreground deletion.
     let left_out = job.metadata.deletion_timestamp.is_some() && !selects(&job, pod);
     Ok(!is_finished(&job) && !left_out)
 }

@@ -1,7 +1,7 @@
-//! Failures that are counted for each index by itself, with `backoffLimitPerIndex`.
+//! Failures counted per index, with `backoffLimitPerIndex`.
 //!
-//! How often an index has failed is written on the pod that tries it next, so the last pod that
-//! failed at it stays until then.
+//! The failure count of an index is an annotation of the pod that retries it, so the last failed
+//! pod is kept until then.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use super::{Work, backoff, index_of, track};
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// A number that was written on a pod; what is no number counts as none.
+/// Reads a count from an annotation; an invalid value is 0.
 fn number(pod: &Pod, name: &str) -> i32 {
     let text = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name));
     text.and_then(|text| text.parse().ok()).filter(|&number| number >= 0).unwrap_or(0)
 }
 
-/// How often the index had failed, in whatever way, before this pod tried it.
+/// Returns how often the index had failed, counted or ignored, before this pod.
 fn tries(pod: &Pod) -> i32 {
     number(pod, FAILURES).saturating_add(number(pod, IGNORED))
 }
 
 impl Work<'_> {
-    /// Indexes that are not tried again; none if failures are not counted for each.
+    /// Returns the indexes that are not retried; `None` if failures are not counted per index.
     pub(super) fn failed_indexes(&self) -> Option<Indexes> {
         let limit = self.spec.backoff_limit_per_index?;
         let text = self.status.failed_indexes.as_deref().unwrap_or_default();
@@ -46,7 +46,7 @@ impl Work<'_> {
         Some(failed)
     }
 
-    /// The pods that failed last, at indexes nothing has been tried at since.
+    /// Returns the last failed pods of the indexes that have not been retried yet.
     pub(super) fn last_failed(&self) -> BTreeMap<u32, Arc<Pod>> {
         let mut last: BTreeMap<u32, Arc<Pod>> = BTreeMap::new();
         let Some(failed) = self.failed_indexes() else { return last };
@@ -66,7 +66,7 @@ impl Work<'_> {
         last
     }
 
-    /// Of `indexes`, those that may be tried now; has the Job looked at when the next one may.
+    /// Returns those of `indexes` that may be retried now. Requeues the Job for the next one.
     pub(super) fn due(&mut self, indexes: Vec<u32>) -> Vec<u32> {
         let waits = |pod: &Arc<Pod>| {
             let failures = u32::try_from(tries(pod)).unwrap_or(0).saturating_add(1);
@@ -81,7 +81,7 @@ impl Work<'_> {
         due
     }
 
-    /// Writes on the pod that tries an index how often that failed before.
+    /// Sets the failure count annotations of a pod that retries an index.
     pub(super) fn mark(&self, pod: &mut Pod, index: u32) {
         if self.spec.backoff_limit_per_index.is_none() {
             return;

@@ -1,4 +1,4 @@
-//! What a Job says of pods that failed, and of how many must succeed.
+//! Pod failure policy and success policy of a Job.
 
 use k8s_openapi::api::batch::v1::{
     JobSpec, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule, SuccessPolicyRule,
@@ -7,20 +7,21 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
 
 use super::indexes::Indexes;
 
-/// What the failure of a pod comes to.
+/// The effect of a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It is one more.
+    /// It counts towards the backoff limit.
     Counts,
-    /// It is as if it had not been: the pod is replaced.
+    /// It is not counted; the pod is replaced.
     Ignored,
-    /// Its index is not tried again.
+    /// Its index is not retried.
     FailsIndex,
-    /// The Job has failed, for this reason.
+    /// The Job fails with this message.
     FailsJob(String),
 }
 
-/// What the failure of this pod comes to, by the first rule that speaks of it.
+/// Returns the effect of this failed pod, by the first rule that matches. Mirrors
+/// `matchPodFailurePolicy`.
 pub(super) fn failure(spec: &JobSpec, pod: &Pod) -> Failure {
     let rules = spec.pod_failure_policy.iter().flat_map(|policy| &policy.rules);
     let met = rules.enumerate().find_map(|(at, rule)| Some((at, rule, matched(rule, pod)?)));
@@ -33,7 +34,7 @@ pub(super) fn failure(spec: &JobSpec, pod: &Pod) -> Failure {
     }
 }
 
-/// What of the pod the rule speaks of, in words.
+/// Returns what of the pod matches the rule, as text for the message.
 fn matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let name = || {
@@ -60,7 +61,7 @@ fn matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     Some(format!("Pod {} has condition {}", name(), condition.type_))
 }
 
-/// The container and the code it failed with, if the rule speaks of them.
+/// Returns the container and its exit code if the rule matches them.
 fn exit<'a>(
     container: &'a ContainerStatus,
     codes: &PodFailurePolicyOnExitCodesRequirement,
@@ -76,7 +77,7 @@ fn exit<'a>(
     (named && code != 0 && meant).then_some((container.name.as_str(), code))
 }
 
-/// Which rule says that enough has been done, in words.
+/// Returns the message of the success policy rule that is met, if any.
 pub(super) fn success(spec: &JobSpec, done: &Indexes, completions: u32) -> Option<String> {
     let rules = spec.success_policy.iter().flat_map(|policy| &policy.rules);
     let enough = |rule: &SuccessPolicyRule| {

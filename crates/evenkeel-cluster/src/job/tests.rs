@@ -188,7 +188,7 @@ fn is_held(pod: &Pod) -> bool {
 async fn pods_of_a_deleted_job_are_released_whatever_their_labels() {
     let world = World::start(ClusterOptions::default()).await;
     let mut object = job(&json!({}), "complete-after=60s");
-    // With a selector of its own the Job's pods do not get the labels that name it.
+    // With `manualSelector` the pods do not get the labels that name the Job.
     object["spec"]["manualSelector"] = json!(true);
     object["spec"]["selector"] = json!({"matchLabels": {"app": "sum"}});
     object["spec"]["template"]["metadata"]["labels"] = json!({"app": "sum"});
@@ -216,7 +216,7 @@ async fn a_pod_its_job_releases_loses_the_finalizer_with_the_owner_reference() {
         .until::<Pod>("released and replaced", |pods| {
             let pod = &pods[&name];
             let owned = pod.metadata.owner_references.is_some();
-            // Both go in one write: a pod without an owner that has the finalizer is never seen.
+            // Both are removed in one write: no pod has the finalizer but no owner.
             assert_eq!(owned, is_held(pod), "{pod:#?}");
             !owned && pods.len() == 2
         })
@@ -229,7 +229,7 @@ async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
         .disable_controller(super::NAME)
         .disable_controller(crate::kubelet::NAME);
     let world = World::start(options).await;
-    // With one completion the success would end the Job, which releases every pod.
+    // With one completion the success would finish the Job, which releases every pod.
     let owner = world.create::<Job>(job(&json!({"completions": 2}), "")).await;
     let uid = owner.metadata.uid.clone().unwrap();
     let pod: Pod = world
@@ -276,7 +276,7 @@ async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
     let object = serde_json::from_value(job(&spec, "fail-after=1s")).unwrap();
     jobs.create(&PostParams::default(), &object).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), "short");
-    // The pod that failed last waits for the one that replaces it.
+    // The pod that failed last waits for its replacement.
     let kept = |pod: &Pod| is_held(pod) && crate::pods::phase(pod) == "Failed";
     until(&pods, "one is kept", |pods| pods.values().any(kept)).await;
     namespaces.delete("short", &DeleteParams::default()).await.unwrap();

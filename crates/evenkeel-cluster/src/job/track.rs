@@ -1,4 +1,4 @@
-//! Counting pods that ended, each exactly once.
+//! Counts terminated pods, each exactly once. Mirrors `trackJobStatusAndRemoveFinalizers`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::policy::{self, Failure};
 use super::{FINALIZER, Work, index_of};
 use crate::{finalizers, pods};
 
-/// How many pods may be on the way from ended to counted, so that a status stays small.
+/// The maximum number of uncounted pods, so that the status stays small.
 const MOST: usize = 500;
 
-/// Whether a pod is kept until it has been counted.
+/// Whether a pod is kept until it is counted.
 pub(super) fn is_held(pod: &Pod) -> bool {
     finalizers::has(pod, FINALIZER)
 }
 
 impl Work<'_> {
-    /// From ended pods to numbers, and from numbers to the end of the Job.
+    /// Counts terminated pods, removes their finalizers and finishes the Job.
     pub(super) async fn track(&mut self) -> Result<()> {
         self.settle(is_held);
         self.namespace_ends = self.namespace_ends().await?;
@@ -37,8 +37,8 @@ impl Work<'_> {
         let (released, failure) = self.remove_finalizers(&ended).await;
         self.settle(|pod| is_held(pod) && !released.contains(&pod.metadata.uid));
         if let Some(failure) = failure {
-            // The pods that were released count now; the others are in the status, by uid, and stay
-            // there until the retry.
+            // The released pods are counted now. The others stay in the status, by uid, until the
+            // retry.
             self.write().await?;
             return Err(failure);
         }
@@ -47,8 +47,8 @@ impl Work<'_> {
         self.conclude(all).await
     }
 
-    /// Removes the finalizer from each of these pods; returns the uids of those where that worked,
-    /// and the last error.
+    /// Removes the finalizer from each of these pods. Returns the uids of the released pods and the
+    /// last error.
     async fn remove_finalizers(
         &self,
         ended: &[Arc<Pod>],
@@ -64,7 +64,7 @@ impl Work<'_> {
         (released, failure)
     }
 
-    /// Whether the Job's namespace is being deleted: no pod can be created there any more.
+    /// Whether the Job's namespace is terminating: no pod can be created there any more.
     async fn namespace_ends(&self) -> Result<bool> {
         if self.last_failed.is_empty() {
             return Ok(false);
@@ -74,7 +74,8 @@ impl Work<'_> {
         Ok(namespace.is_some_and(|namespace| namespace.meta().is_deleting()))
     }
 
-    /// Turns those into numbers that no pod with a finalizer stands for any more.
+    /// Counts the uncounted pods that no longer have the finalizer. Mirrors
+    /// `cleanUncountedPodsWithoutFinalizers`.
     fn settle(&mut self, is_held: impl Fn(&Pod) -> bool) {
         let held: Vec<&String> = self
             .pods
@@ -104,8 +105,8 @@ impl Work<'_> {
         add(&mut self.status.failed, failed);
     }
 
-    /// Whether a pod needs its finalizer no more once the status has been written. `noted` is
-    /// whether the status has its uid already: what has become of the pod since does not matter.
+    /// Whether a pod can be released once the status is written. `noted` is whether its uid is
+    /// already in the status; the state of the pod does not matter then.
     fn can_release(&self, pod: &Pod, noted: bool) -> bool {
         let deleting = self.job.metadata.deletion_timestamp.is_some();
         if noted || deleting || self.finish.is_some() || pods::phase(pod) == "Succeeded" {
@@ -113,12 +114,12 @@ impl Work<'_> {
         }
         let last = index_of(pod).and_then(|index| self.last_failed.get(&index));
         let is_last = last.is_some_and(|last| last.metadata.uid == pod.metadata.uid);
-        // The pod that tries the index next gets the failure count of this one.
+        // The pod that retries the index gets the failure count of this one.
         self.has_failed(pod) && (!is_last || self.namespace_ends)
     }
 
-    /// Puts pods that ended into the status. Returns those that may go after it has been written,
-    /// and whether these are all.
+    /// Adds terminated pods to the status. Returns those to release after it is written, and
+    /// whether these are all.
     fn note_ended(&mut self) -> (Vec<Arc<Pod>>, bool) {
         let mut uncounted = self.status.uncounted_terminated_pods.take().unwrap_or_default();
         let mut succeeded = uncounted.succeeded.take().unwrap_or_default();
@@ -172,8 +173,8 @@ impl Work<'_> {
         Indexes::parse(text, self.completions())
     }
 
-    /// Writes the status, with the final condition once every pod has been counted and none is
-    /// terminating, and records the event that belongs to it.
+    /// Writes the status, with the final condition once every pod is counted and none is
+    /// terminating, and records its event.
     async fn conclude(&mut self, all: bool) -> Result<()> {
         let uncounted = self.status.uncounted_terminated_pods.as_ref();
         let open = uncounted.is_some_and(|u| u.succeeded.is_some() || u.failed.is_some());
@@ -194,7 +195,7 @@ impl Work<'_> {
     }
 
     async fn write(&mut self) -> Result<()> {
-        // What was written before in this reconcile is in the cache already.
+        // Earlier writes of this reconcile are already in the cache.
         let present = self.cx.get::<Job>(self.cx.key()).await?;
         let Some(present) = present.filter(|p| p.metadata.uid == self.job.metadata.uid) else {
             return Ok(());

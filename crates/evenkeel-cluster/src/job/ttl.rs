@@ -1,4 +1,4 @@
-//! Deletes Jobs some time after they finished, where they say so.
+//! Deletes finished Jobs after `ttlSecondsAfterFinished`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Addresses of pods: each node hands out those of its own network.
+//! Pod addresses, allocated from the network of each node.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -15,8 +15,8 @@ struct Pool {
 }
 
 impl Addresses {
-    /// A free address of a /24 `network`: `former` if it is free, else the next in turn, so that an
-    /// address is not used again at once. None when all are in use.
+    /// Allocates an address of a /24 `network`: `former` if it is free, or else the next one, so
+    /// that an address is not reused immediately. Returns `None` if all are in use.
     pub(super) fn take(
         &self,
         node: &str,
@@ -31,7 +31,7 @@ impl Addresses {
             return Some(former);
         }
         let [a, b, c, _] = network.octets();
-        // The first is the network's, the second the gateway's, the last reaches all.
+        // The first is the network address, the second the gateway, the last the broadcast address.
         for _ in 0..=u8::MAX {
             pool.last = pool.last.wrapping_add(1);
             let address = Ipv4Addr::new(a, b, c, pool.last);

@@ -1,18 +1,18 @@
-//! What a command would do, where it is plain: sleep, succeed, fail.
+//! Predicts what simple commands do: sleep, succeed, fail.
 //!
-//! `kubectl create job nap --image=busybox -- sleep 30` is expected to take half a minute, and
-//! `sh -c "exit 1"` to fail. A command that is not understood to the end has no known course.
+//! `kubectl create job nap --image=busybox -- sleep 30` is expected to take half a minute, and `sh
+//! -c "exit 1"` to fail. A command that is not fully recognized has no known outcome.
 
 use std::time::Duration;
 
-/// When and how a container ends.
+/// When and how a container terminates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Course {
     Ends(Duration, i32),
     RunsOn,
 }
 
-/// Returns what a command does, if that is plain.
+/// Returns the outcome of a command, if it is recognized.
 pub(super) fn course(words: &[&str]) -> Option<Course> {
     match words {
         [shell, "-c", script] if matches!(base(shell), "sh" | "ash" | "bash") => run(script),
@@ -25,7 +25,7 @@ pub(super) fn course(words: &[&str]) -> Option<Course> {
     }
 }
 
-/// What one statement does.
+/// The effect of one statement.
 enum Step {
     Takes(Duration),
     Fails,
@@ -33,7 +33,7 @@ enum Step {
     Never,
 }
 
-/// Statements one after another; those after `&&` only when all went well before.
+/// Runs statements in sequence; those after `&&` only if all before succeeded.
 fn run(script: &str) -> Option<Course> {
     let (mut time, mut code) = (Duration::ZERO, 0);
     for line in script.split([';', '\n']) {
@@ -43,7 +43,7 @@ fn run(script: &str) -> Option<Course> {
                 continue;
             }
             if at > 0 && code != 0 {
-                // It must be understood even where it is not run.
+                // It has to be recognized even if it is not run.
                 statement(&words)?;
                 continue;
             }
@@ -60,7 +60,7 @@ fn run(script: &str) -> Option<Course> {
 
 fn statement(words: &[&str]) -> Option<Step> {
     let (name, rest) = words.split_first()?;
-    // Anything a shell would look into is more than is understood here.
+    // Shell expansion, pipes and redirection are not recognized.
     let plain = |word: &&str| !word.contains(['$', '`', '|', '&', '<', '>', '(', ')', '*']);
     if !words.iter().all(plain) {
         return None;
@@ -76,7 +76,7 @@ fn statement(words: &[&str]) -> Option<Step> {
     }
 }
 
-/// A number with an optional unit, as `sleep` takes it.
+/// Parses a number with an optional unit, as `sleep` does.
 fn seconds(text: &str) -> Option<Duration> {
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h', 'd']) {
         Some(number) => (number, &text[number.len()..]),

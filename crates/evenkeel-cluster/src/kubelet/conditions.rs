@@ -18,7 +18,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Returns the conditions; those of other components stay as they are.
+    /// Returns the conditions; those of other components are kept.
     pub(super) fn conditions(&self, old: &PodStatus) -> Vec<PodCondition> {
         let containers = self.containers_ready();
         let ready = match self.closed_gates(old) {
@@ -88,7 +88,7 @@ impl Source<'_> {
         if incomplete.is_empty() {
             return (true, None, None);
         }
-        // Once initialized, a pod stays so.
+        // A pod stays initialized.
         let before = crate::pods::condition(self.pod, "Initialized");
         if before.is_some_and(|before| before.status == "True") {
             return (true, None, None);
@@ -97,7 +97,7 @@ impl Source<'_> {
         (false, Some("ContainersNotInitialized"), Some(message))
     }
 
-    /// Returns what is to be said of each readiness gate that is not open.
+    /// Returns a message for each readiness gate that is not satisfied.
     fn closed_gates(&self, old: &PodStatus) -> Vec<String> {
         let gates = self.pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_ref());
         let conditions = old.conditions.as_deref().unwrap_or_default();

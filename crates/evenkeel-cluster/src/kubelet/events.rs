@@ -18,7 +18,7 @@ pub(super) struct Event {
     pub(super) warning: bool,
     pub(super) reason: &'static str,
     pub(super) message: String,
-    /// The container that it is about.
+    /// The container of the event.
     pub(super) field_path: Option<String>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Events<'a> {
     list: Vec<Event>,
 }
 
-/// A pod as the messages of a kubelet name it.
+/// A pod in the format of kubelet messages.
 pub(super) struct Named<'a>(pub(super) &'a Pod);
 
 impl fmt::Display for Named<'_> {
@@ -67,7 +67,7 @@ impl<'a> Events<'a> {
         self.warn(member, "Failed", "Error: ImagePullBackOff".to_owned());
     }
 
-    /// The image was pulled, or there already, and the container started.
+    /// Records that the image was pulled, or was present, and the container started.
     pub(super) fn started(&mut self, member: &Member<'_>) {
         let image = member.image;
         if member.pull_policy == "Always" {

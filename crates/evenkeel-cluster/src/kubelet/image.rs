@@ -1,6 +1,6 @@
-//! Pulling images: nothing is pulled, so every image can be, unless its name is no reference at all,
-//! its registry is under the top-level domain `invalid`, which no registry can have (RFC 2606), or
-//! the plan of the container says so.
+//! Simulated image pulls. Every pull succeeds, unless the image name is not a valid reference, its
+//! registry is under the top-level domain `invalid`, which no registry can have (RFC 2606), or the
+//! simulation of the container fails it.
 
 use super::pod_containers::Member;
 
@@ -11,12 +11,12 @@ pub(super) enum PullError {
     InvalidName,
     /// The pull policy is `Never` and the image is not on the node.
     NeverPull,
-    /// The registry does not have it, or there is no such registry.
+    /// The image or its registry does not exist.
     NotFound,
 }
 
 impl PullError {
-    /// Returns the reason a container waits with.
+    /// Returns the reason of the waiting state.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::InvalidName => "InvalidImageName",
@@ -25,7 +25,7 @@ impl PullError {
         }
     }
 
-    /// Returns what a kubelet reports.
+    /// Returns the message of the kubelet.
     pub(super) fn message(self, image: &str) -> String {
         match self {
             Self::InvalidName => format!(
@@ -49,8 +49,8 @@ impl PullError {
     }
 }
 
-/// Returns why the image of a container cannot be used, if so. `planned` says that it cannot be
-/// pulled, `pulls` whether it has to be.
+/// Returns why the image of a container cannot be used, if so. `planned` is whether the simulation
+/// fails the pull, `pulls` whether the image has to be pulled.
 pub(super) fn check(member: &Member<'_>, planned: bool, pulls: bool) -> Option<PullError> {
     if !is_reference(member.image) {
         Some(PullError::InvalidName)
@@ -63,7 +63,7 @@ pub(super) fn check(member: &Member<'_>, planned: bool, pulls: bool) -> Option<P
     }
 }
 
-/// The host of an image's registry, if there can be none of that name.
+/// Returns the host of an image's registry if it cannot exist.
 fn invalid_host(image: &str) -> Option<&str> {
     let (first, _) = image.split_once('/')?;
     let host = first.split_once(':').map_or(first, |(host, _)| host);
@@ -85,7 +85,7 @@ fn is_reference(text: &str) -> bool {
         Some((first, rest)) if is_registry(first) => rest,
         _ => name,
     };
-    // A name that is a whole identifier of an image is refused, since it would be ambiguous.
+    // A 64-digit hexadecimal name is rejected, since it is ambiguous with an image ID.
     let is_id = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     name.len() <= 255
         && !is_id
@@ -94,7 +94,7 @@ fn is_reference(text: &str) -> bool {
         && digest.is_none_or(is_digest)
 }
 
-/// Whether the first part of a name is the host of a registry, and a valid one.
+/// Whether the first component of a name is a valid registry host.
 fn is_registry(text: &str) -> bool {
     let marked = text == "localhost" || text.contains(['.', ':']);
     if !marked && !text.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -116,8 +116,8 @@ fn is_registry(text: &str) -> bool {
     (is_v6(host) || host.split('.').all(is_label)) && port.is_none_or(is_port)
 }
 
-/// Whether the text is one part of a path: lower-case letters and digits, with single dots, one or
-/// two underscores or any number of dashes between them.
+/// Whether the text is a path component: lower-case letters and digits, separated by single dots,
+/// one or two underscores or any number of dashes.
 fn is_component(text: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let between = text.split(is_word).filter(|separator| !separator.is_empty());

@@ -9,21 +9,21 @@ use tokio::time::Instant;
 use super::image::PullError;
 use super::process::{KILLED, Process};
 
-/// The least time that a container has between SIGTERM and SIGKILL.
+/// The minimum time between SIGTERM and SIGKILL.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// One container on its node.
+/// The state of one container on its node.
 #[derive(Clone, Debug)]
 pub(super) struct Instance {
     pub(super) state: State,
     pub(super) restarts: i32,
-    /// How it ended before its present state.
+    /// The termination before the current state.
     pub(super) last: Option<Termination>,
-    /// Whether it no longer holds back the containers that come after it.
+    /// Whether later containers may start.
     pub(super) initialized: bool,
-    /// How long its next restart is put off.
+    /// The backoff of the next restart.
     pub(super) backoff: Duration,
-    /// How long its next pull is put off.
+    /// The backoff of the next pull.
     pub(super) pull_backoff: Duration,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct NoImage {
     pub(super) error: PullError,
     pub(super) since: Instant,
     pub(super) retry: Instant,
-    /// Whether the next pull is being put off.
+    /// Whether the next pull is in backoff.
     pub(super) backs_off: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Running {
     /// The results of its probes.
     pub(super) started: bool,
     pub(super) ready: bool,
-    /// Up to which age failed probes were reported.
+    /// The age up to which failed probes were reported.
     pub(super) probed: Option<Duration>,
     pub(super) stop: Option<Stop>,
 }
@@ -64,13 +64,13 @@ pub(super) struct Running {
 pub(super) struct Exited {
     pub(super) end: Termination,
     pub(super) at: Instant,
-    /// When it is restarted, and how long that is put off.
+    /// When it is restarted, and the backoff.
     pub(super) restart: Option<(Instant, Duration)>,
-    /// Whether the restart is being put off.
+    /// Whether the restart is in backoff.
     pub(super) backs_off: bool,
 }
 
-/// How a container ended.
+/// How a container terminated.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Termination {
     pub(super) code: i32,
@@ -81,16 +81,16 @@ pub(super) struct Termination {
     pub(super) container_id: Option<String>,
 }
 
-/// A container that its kubelet is stopping.
+/// A container that the kubelet is stopping.
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
-    /// When its grace period is over.
+    /// When its grace period ends.
     pub(super) deadline: Instant,
-    /// When its preStop hook is done.
+    /// When its preStop hook completes.
     hook: Instant,
-    /// When it gets SIGTERM; None while it waits for other containers to exit first.
+    /// When SIGTERM is sent; `None` while it waits for other containers to exit.
     pub(super) term: Option<Instant>,
-    /// Whether it is killed to be restarted.
+    /// Whether it is restarted after it was killed.
     pub(super) restart: bool,
 }
 
@@ -110,12 +110,12 @@ impl Instance {
         matches!(self.state, State::Running(_))
     }
 
-    /// Whether it was ever started.
+    /// Whether it has been started at least once.
     pub(super) fn has_run(&self) -> bool {
         self.last.is_some() || matches!(self.state, State::Running(_) | State::Exited(_))
     }
 
-    /// Whether it exited and stays so.
+    /// Whether it has exited and is not restarted.
     pub(super) fn is_done(&self) -> bool {
         matches!(&self.state, State::Exited(exited) if exited.restart.is_none())
     }
@@ -140,27 +140,27 @@ impl Termination {
 }
 
 impl Stop {
-    /// Stops a container whose preStop hook takes `hook`. One that has to wait for others gets its
-    /// SIGTERM later.
+    /// Starts stopping a container whose preStop hook takes `hook`. If it `waits` for other
+    /// containers, SIGTERM is sent later.
     pub(super) fn begin(now: Instant, grace: Duration, hook: Duration, waits: bool) -> Self {
         let deadline = later(now, grace);
         let hook = later(now, hook).min(deadline);
         Self { deadline, hook, term: (!waits).then_some(hook), restart: false }
     }
 
-    /// Sends SIGTERM as soon as the preStop hook is done.
+    /// Sends SIGTERM once the preStop hook has completed.
     pub(super) fn terminate(&mut self, now: Instant) {
         self.term.get_or_insert(now.max(self.hook));
     }
 
-    /// Ends the grace period `grace` from now if that is sooner.
+    /// Shortens the grace period to `grace` from now.
     pub(super) fn shorten(&mut self, now: Instant, grace: Duration) {
         self.deadline = self.deadline.min(later(now, grace));
         self.hook = self.hook.min(self.deadline);
         self.term = self.term.map(|term| term.min(self.deadline.max(now)));
     }
 
-    /// When the process exits, and with which code, once it gets SIGTERM.
+    /// Returns when the process exits after SIGTERM, and its exit code.
     pub(super) fn exit(&self, process: &Process) -> Option<(Instant, i32)> {
         let term = self.term?;
         let kill = self.deadline.max(later(term, LEAST_GRACE));
@@ -169,12 +169,12 @@ impl Stop {
     }
 }
 
-/// Returns the identifier of a container.
+/// Returns the container ID.
 pub(super) fn container_id(uid: &str, name: &str, restarts: i32) -> String {
     format!("evenkeel://{uid}/{name}/{restarts}")
 }
 
-/// Returns the time this much later; a time out of range becomes one that is decades away.
+/// Adds `delay`; a time out of range becomes one that is decades away.
 pub(super) fn later(time: Instant, delay: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
     time.checked_add(delay.min(FAR)).unwrap_or(time)
@@ -200,7 +200,7 @@ mod tests {
             (30, 0, None, (30, 137)),
             (30, 10, Some(4), (14, 0)),
             (30, 28, Some(4), (30, 137)),
-            // A hook that takes too long is cut off; then there are 2 s left.
+            // A hook that takes too long is aborted; 2 s are left then.
             (30, 60, Some(1), (31, 0)),
             (30, 60, None, (32, 137)),
             (1, 0, None, (2, 137)),

@@ -1,8 +1,8 @@
 //! The lifecycle of a pod on its node: a state machine on tokio's clock.
 //!
-//! [`Lifecycle::advance`] does everything that is due by now for the pod's spec, its plan and the
-//! cluster's delays, and returns the events of it and when something is due next. It knows nothing
-//! of how a status looks.
+//! [`Lifecycle::advance`] performs everything that is due for the pod's spec, its simulation and
+//! the cluster's delays, records the events, and returns when the next step is due. It does not
+//! depend on the format of the status.
 
 mod step;
 
@@ -26,11 +26,11 @@ use super::simulation::PodSimulation;
 use crate::options::Delays;
 use crate::pods;
 
-/// How long it takes a kubelet to look at a pod again after an error: until then a failed pull is
-/// `ErrImagePull`, an exit is shown as it is, and only then is either put off visibly.
+/// The resync interval of the kubelet after an error: a failed pull is reported as `ErrImagePull`
+/// and an exit as terminated until then, and as backoff afterwards.
 const RESYNC: Duration = Duration::from_secs(1);
 
-/// One pod on its node.
+/// The state of one pod on its node.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     pub(super) uid: String,
@@ -40,33 +40,33 @@ pub(super) struct Lifecycle {
     pub(super) containers: Vec<Instance>,
     /// How many of them are init containers.
     inits: usize,
-    /// Whether the sandbox is there, and with it the pod's address.
+    /// Whether the sandbox exists, and with it the pod's address.
     pub(super) sandbox: bool,
     pub(super) ending: Option<Ending>,
-    /// Whether it ran longer than its deadline.
+    /// Whether the active deadline was exceeded.
     pub(super) overdue: bool,
     /// When the node accepted the pod.
     pub(super) accepted: Instant,
-    /// The grace period that counts, once it is deleted.
+    /// The effective grace period, once the pod is deleted.
     grace: Option<Duration>,
 }
 
-/// Why the containers of a pod are stopped and none is restarted.
+/// Why the containers of a pod are stopped and not restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// There is nothing left to do.
+    /// All containers have completed.
     Finished,
-    /// It ran longer than its deadline.
+    /// The active deadline was exceeded.
     Overdue,
-    /// Its phase was set to a terminal one by another client.
+    /// Another client set a terminal phase.
     Declared,
-    /// It had ended before this process first saw it.
+    /// The phase was terminal when this process first saw the pod.
     Before,
-    /// It was deleted.
+    /// The pod was deleted.
     Deleted,
 }
 
-/// What a pod's state is computed from.
+/// The inputs of the state machine.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     pub(super) pod: &'a Pod,
@@ -77,7 +77,7 @@ pub(super) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// The plan of one container.
+    /// Returns the simulation of one container.
     fn simulation(&self, member: &Member<'_>) -> Cow<'a, PodSimulation> {
         match (self.simulation.containers.get(member.name), member.role) {
             (Some(own), _) => Cow::Borrowed(own),
@@ -89,7 +89,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// How long containers have to stop.
+    /// Returns the grace period of the containers.
     fn grace(&self) -> Duration {
         let spec = self.pod.spec.as_ref();
         let own = spec.and_then(|spec| spec.termination_grace_period_seconds);
@@ -97,7 +97,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// A container, what its process does and what its probes report.
+/// A container, its simulated process and its probe results.
 struct Subject<'a> {
     member: Member<'a>,
     simulation: Cow<'a, PodSimulation>,
@@ -106,7 +106,7 @@ struct Subject<'a> {
 }
 
 impl Lifecycle {
-    /// A pod that its node sees for the first time.
+    /// Creates the state of a pod that was just bound to its node.
     pub(super) fn new(uid: &str, node: &str, address: Option<Ipv4Addr>, now: Instant) -> Self {
         Self {
             uid: uid.to_owned(),
@@ -122,12 +122,12 @@ impl Lifecycle {
         }
     }
 
-    /// Whether all containers have stopped for good.
+    /// Whether all containers have stopped permanently.
     pub(super) fn is_over(&self) -> bool {
         self.ending.is_some() && !self.containers.iter().any(Instance::is_running)
     }
 
-    /// Does all that is due by now. Returns when something is due next.
+    /// Performs everything that is due. Returns when the next step is due.
     pub(super) fn advance(
         &mut self,
         inputs: &Inputs<'_>,
@@ -141,7 +141,7 @@ impl Lifecycle {
                 Subject { member, simulation, process, probes }
             })
             .collect();
-        // Ephemeral containers may be added to a pod that runs.
+        // Ephemeral containers may be added to a running pod.
         self.containers.resize_with(subjects.len(), Instance::new);
         let is_init = |subject: &&Subject<'_>| subject.member.role.is_init();
         self.inits = subjects.iter().take_while(is_init).count();
@@ -167,7 +167,7 @@ impl Lifecycle {
         due.chain(deadline).chain(sandbox).min()
     }
 
-    /// Notices that the pod ends.
+    /// Sets `ending` if the pod ends.
     fn end(&mut self, inputs: &Inputs<'_>, subjects: &[Subject<'_>], events: &mut Events<'_>) {
         if self.ending == Some(Ending::Before) {
             return;
@@ -204,8 +204,8 @@ impl Lifecycle {
         Some(later(self.accepted, seconds(deadline)))
     }
 
-    /// Whether there is nothing left to do: an init container failed for good, or no app container
-    /// will run again.
+    /// Whether the pod is complete: an init container failed permanently, or no app container will
+    /// be restarted.
     fn is_finished(&self, subjects: &[Subject<'_>]) -> bool {
         let of = |role: Role| {
             let all = self.containers.iter().zip(subjects);
@@ -216,7 +216,7 @@ impl Lifecycle {
         failed || (of(Role::App).next().is_some() && of(Role::App).all(Instance::is_done))
     }
 
-    /// When something is due next for one container.
+    /// Returns when the next step of one container is due.
     fn due(&self, instance: &Instance, subject: &Subject<'_>, now: Instant) -> Option<Instant> {
         let ending = self.ending.is_some();
         let future = |at: Instant| Some(at).filter(|at| *at > now);
@@ -231,7 +231,7 @@ impl Lifecycle {
                 let (restart, delay) = exited.restart?;
                 let notice = future(later(exited.at, RESYNC));
                 let notice = notice.filter(|_| !exited.backs_off && !delay.is_zero());
-                // One that has to wait for its turn is woken by what it waits for.
+                // A container that waits for others is started when they change.
                 notice.into_iter().chain(future(restart)).min()
             }
             State::Running(running) => {

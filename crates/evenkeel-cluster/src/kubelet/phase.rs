@@ -5,17 +5,17 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use super::pod_containers::{self, Role};
 use super::restart;
 
-/// How a container stands, as far as the phase goes.
+/// The state of a container, as far as it affects the phase.
 enum Standing {
     Unknown,
     /// Not started yet.
     Waiting,
     Running,
-    /// Exited with this code; it may be waiting for its restart.
+    /// Exited with this code; it may be restarted.
     Stopped(i32),
 }
 
-/// Returns the phase. `over` says that no container will be started again.
+/// Returns the phase. `over` is whether no container will be started again. Mirrors `getPhase`.
 pub(super) fn of(
     pod: &Pod,
     statuses: &[&ContainerStatus],
@@ -32,7 +32,7 @@ pub(super) fn of(
             (Role::Ephemeral, _) => {}
             (Role::Init, Standing::Stopped(code)) => {
                 failed |= code != 0 && !restart::applies(pod, member.container, code);
-                // Until it has exited with code 0, it is tried again.
+                // It is retried until it exits with code 0.
             }
             (Role::Init, _) => pending = true,
             (Role::Sidecar, Standing::Running) => {
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// Containers are `name=state`; the name says what it is: `init`, `side`, `app`.
+    /// Containers are `name=state`; the name is the role: `init`, `side`, `app`.
     fn phase(policy: &str, containers: &str, over: bool) -> &'static str {
         let (mut inits, mut apps, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
         for (at, container) in containers.split_whitespace().enumerate() {

@@ -1,17 +1,17 @@
-//! The containers of a pod in the order in which a kubelet starts them.
+//! The containers of a pod, in the order in which the kubelet starts them.
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Lifecycle, Pod, Probe};
 
-/// What a container is to its pod.
+/// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Must exit with code 0 before the next container starts.
     Init,
-    /// An init container that is always restarted and runs beside the others.
+    /// An init container that is always restarted and runs alongside the others.
     Sidecar,
     /// One of `spec.containers`.
     App,
-    /// Added to a pod that runs, for debugging.
+    /// Added to a running pod for debugging.
     Ephemeral,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Its place in the pod, as events name it.
+    /// Returns the field path of the container, as used in events.
     pub(super) fn field_path(&self) -> String {
         let list = match self.role {
             Role::Init | Role::Sidecar => "initContainers",
@@ -90,7 +90,7 @@ impl<'a> Member<'a> {
         format!("spec.{list}{{{}}}", self.name)
     }
 
-    /// The words of its command and arguments.
+    /// Returns command and arguments.
     pub(super) fn words(&self) -> Vec<&'a str> {
         let words = self.command.into_iter().chain(self.args).flatten();
         words.map(String::as_str).collect()

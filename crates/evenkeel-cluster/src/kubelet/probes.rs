@@ -1,7 +1,7 @@
-//! Probes: not sent on a simulated node, but their results take effect when a kubelet's would.
+//! Simulated probes: none is sent, but their results take effect when they would on a kubelet.
 //!
-//! A probe succeeds unless the plan lets it fail, so when each result takes effect follows from the
-//! start of the container alone. All times here are counted from that start.
+//! A probe succeeds unless the simulation fails it, so the time at which each result takes effect
+//! depends only on the start of the container. All times are relative to that start.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::pod_containers::Member;
 use super::simulation::PodSimulation;
 
-/// Which probe of a container.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Startup,
@@ -19,28 +19,28 @@ pub(super) enum Kind {
     Liveness,
 }
 
-/// What the probes of one container report over time.
+/// The results of the probes of one container over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Timeline {
-    /// When it counts as started; None if it never does.
+    /// When it counts as started; `None` if never.
     pub(super) started: Option<Duration>,
-    /// From when and until when it is ready.
+    /// The time range in which it is ready.
     ready: Option<(Duration, Option<Duration>)>,
     failing: Vec<Failing>,
 }
 
-/// Probes that fail one after another.
+/// Consecutive failures of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Failing {
     kind: Kind,
     first: Duration,
     period: Duration,
-    /// When the container is killed for it, after which it is probed no more.
+    /// When the container is killed because of it, after which it is not probed any more.
     kills: Option<Duration>,
 }
 
 impl Timeline {
-    /// `delay` is how long a container takes to become ready at least.
+    /// `delay` is the minimum time until a container is ready.
     pub(super) fn of(member: &Member<'_>, simulation: &PodSimulation, delay: Duration) -> Self {
         let mut failing = Vec::new();
         let startup = member.startup();
@@ -89,13 +89,13 @@ impl Timeline {
         self.ready.is_some_and(|(from, until)| from <= age && until.is_none_or(|until| age < until))
     }
 
-    /// The probe for which the container is killed by now.
+    /// Returns the probe that caused the container to be killed, if any.
     pub(super) fn killed_by(&self, age: Duration) -> Option<Kind> {
         let mut kills = self.failing.iter().filter(|fails| fails.kills.is_some_and(|at| at <= age));
         kills.next().map(|fails| fails.kind)
     }
 
-    /// The probes that failed after `seen` and by now.
+    /// Returns the probes that failed after `seen` and up to `age`.
     pub(super) fn failures(&self, seen: Option<Duration>, age: Duration) -> Vec<Kind> {
         let failed = self.failing.iter().filter(|fails| {
             fails.next(seen).is_some_and(|at| at <= age && fails.kills.is_none_or(|end| at <= end))
@@ -103,7 +103,7 @@ impl Timeline {
         failed.map(|fails| fails.kind).collect()
     }
 
-    /// When something changes next.
+    /// Returns when the next result takes effect.
     pub(super) fn next(&self, age: Duration) -> Option<Duration> {
         let (from, until) = self.ready.map_or((None, None), |(from, until)| (Some(from), until));
         let fixed = [self.started, from, until].into_iter().flatten().filter(|at| *at > age);
@@ -122,13 +122,13 @@ impl Failing {
         fails
     }
 
-    /// When so many have failed that the result takes effect.
+    /// Returns when the failure threshold is reached.
     fn exhausted(&self, probe: &Probe) -> Duration {
         let times = u32::try_from(probe.failure_threshold.unwrap_or(3)).unwrap_or(1).max(1);
         self.first + self.period * (times - 1)
     }
 
-    /// The first attempt after `seen`.
+    /// Returns the first attempt after `seen`.
     fn next(&self, seen: Option<Duration>) -> Option<Duration> {
         let Some(seen) = seen.filter(|seen| *seen >= self.first) else { return Some(self.first) };
         let passed = (seen - self.first).as_nanos() / self.period.as_nanos();
@@ -136,13 +136,13 @@ impl Failing {
     }
 }
 
-/// When both the startup and the readiness probe have passed, if nothing fails.
+/// Returns when the startup and readiness probes have succeeded, without failures.
 pub(super) fn passed(member: &Member<'_>) -> Duration {
     let timeline = Timeline::of(member, &PodSimulation::default(), Duration::ZERO);
     timeline.ready.map_or(Duration::ZERO, |(from, _)| from)
 }
 
-/// The grace period that a probe sets for the container it has killed.
+/// Returns the grace period that a probe sets for the container it kills.
 pub(super) fn grace_period(member: &Member<'_>, kind: Kind) -> Option<i64> {
     let probe = match kind {
         Kind::Startup => member.startup(),
@@ -152,7 +152,7 @@ pub(super) fn grace_period(member: &Member<'_>, kind: Kind) -> Option<i64> {
     probe?.termination_grace_period_seconds
 }
 
-/// What a kubelet reports of a probe that failed.
+/// Returns the kubelet's message for a failed probe.
 pub(super) fn failure(member: &Member<'_>, kind: Kind, address: Option<&str>) -> String {
     let (name, probe) = match kind {
         Kind::Startup => ("Startup", member.startup()),
@@ -179,7 +179,7 @@ pub(super) fn failure(member: &Member<'_>, kind: Kind, address: Option<&str>) ->
     format!("{name} probe failed: {output}")
 }
 
-/// When a probe that succeeds each time has passed.
+/// Returns when a probe that always succeeds reaches its success threshold.
 fn passes(probe: &Probe) -> Duration {
     initial_delay(probe) + repeats(probe)
 }
@@ -192,13 +192,13 @@ fn period(probe: &Probe) -> Duration {
     seconds(probe.period_seconds, 10).max(Duration::from_secs(1))
 }
 
-/// How long it takes to probe as often as has to succeed.
+/// Returns how long the probes take to reach the success threshold.
 fn repeats(probe: &Probe) -> Duration {
     let times = u32::try_from(probe.success_threshold.unwrap_or(1)).unwrap_or(1);
     period(probe) * times.saturating_sub(1)
 }
 
-/// The first attempt that is not before `time`, where the first of all is `first`.
+/// Returns the first attempt that is not before `time`; attempts start at `first`.
 fn attempt(first: Duration, probe: &Probe, time: Duration) -> Duration {
     let Some(late) = time.checked_sub(first) else { return first };
     let times = late.as_nanos().div_ceil(period(probe).as_nanos());

@@ -1,4 +1,4 @@
-//! What the process of a container does: when it exits by itself, and how it takes SIGTERM.
+//! The simulated process of a container: when it exits by itself, and how it handles SIGTERM.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use super::probes;
 use super::simulation::PodSimulation;
 use crate::options::Delays;
 
-/// The exit code of a process that SIGTERM ended.
+/// The exit code after SIGTERM.
 const TERMINATED: i32 = 143;
 
-/// The exit code of a process that SIGKILL ended.
+/// The exit code after SIGKILL.
 pub(super) const KILLED: i32 = 137;
 
-/// What a process does.
+/// The behavior of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
-    /// When it exits by itself, and with which code.
+    /// When it exits by itself, and its exit code.
     pub(super) exit: Option<(Duration, i32)>,
-    /// How long after SIGTERM it exits, and with which code; None if it ignores SIGTERM.
+    /// How long after SIGTERM it exits, and its exit code; `None` if it ignores SIGTERM.
     pub(super) term: Option<(Duration, i32)>,
 }
 
 impl Process {
-    /// The process of a container without a fixed plan follows its command, and its role where the
-    /// command is not plain.
+    /// Returns the process of a container: that of its simulation, or else of its command, or else
+    /// of its role.
     pub(super) fn of(
         member: &Member<'_>,
         pod: &Pod,
@@ -42,11 +42,11 @@ impl Process {
             (None, Some(Course::RunsOn)) => None,
             (None, None) => by_role(member, pod, !words.is_empty(), delays),
         };
-        // The kernel does not deliver SIGTERM to a first process without a handler, which `sleep`
-        // and a plain shell are. In a shared process namespace they are not the first.
+        // The kernel does not deliver SIGTERM to PID 1 without a handler, which `sleep` and a
+        // simple shell script are. In a shared process namespace they are not PID 1.
         let shared = pod.spec.as_ref().and_then(|spec| spec.share_process_namespace) == Some(true);
         let deaf = course.is_some() && !shared;
-        // A server stops in order; work that is cut short has not succeeded.
+        // A server shuts down gracefully; an interrupted task has not succeeded.
         let code = if exit.is_some() || course.is_some() { TERMINATED } else { 0 };
         let term = match simulation.stop_after {
             _ if simulation.ignore_term => None,
@@ -58,7 +58,7 @@ impl Process {
     }
 }
 
-/// What a process does whose command is not plain.
+/// Returns when a process exits whose command is not recognized.
 fn by_role(
     member: &Member<'_>,
     pod: &Pod,
@@ -72,9 +72,9 @@ fn by_role(
         Role::Init => Some((Duration::ZERO, 0)),
         Role::Sidecar | Role::Ephemeral => None,
         Role::App if restarts.unwrap_or("Always") == "Always" => None,
-        // A Job is there to get something done, however long its probes take.
+        // A Job runs to completion, however long its probes take.
         Role::App if is_of_job(pod) => Some((delays.run.max(probes::passed(member)), 0)),
-        // An image without a command, or one that is probed, is a server.
+        // A container without a command, or with probes, is a server.
         Role::App => (has_command && !probed).then_some((delays.run, 0)),
     }
 }
@@ -85,7 +85,7 @@ fn is_of_job(pod: &Pod) -> bool {
     controllers.any(|owner| owner.kind == "Job" && owner.api_version.starts_with("batch/"))
 }
 
-/// How long the preStop hook of a container takes.
+/// Returns how long the preStop hook of a container takes.
 pub(super) fn pre_stop(member: &Member<'_>) -> Duration {
     let hook = member.lifecycle().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
     let Some(hook) = hook else { return Duration::ZERO };

@@ -1,25 +1,25 @@
-//! Whether a container that exited is restarted, and how long that is put off.
+//! Restart policies and backoff of containers.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
 
-/// The first back-off of a kubelet, for restarts and for pulls; it doubles up to the longest.
+/// The initial backoff of a kubelet, for restarts and pulls; it doubles up to the maximum.
 const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Returns the back-off that follows `before`.
+/// Returns the backoff that follows `before`.
 pub(super) fn next(before: Duration) -> Duration {
     (before * 2).clamp(FIRST, LONGEST)
 }
 
-/// Whether a container has run for so long that its back-off starts anew.
+/// Whether a container has run long enough to reset its backoff.
 pub(super) fn forgives(ran: Duration) -> bool {
     ran > LONGEST * 2
 }
 
-/// Whether the restart policy of the container, or else of its pod, asks for a restart after this
-/// exit code.
+/// Whether a container is restarted after this exit code, by its own restart policy or that of its
+/// pod.
 pub(super) fn applies(pod: &Pod, container: Option<&Container>, code: i32) -> bool {
     let rules = container.and_then(|container| container.restart_policy_rules.as_ref());
     if rules.into_iter().flatten().any(|rule| matches(rule, code)) {
@@ -32,7 +32,7 @@ pub(super) fn applies(pod: &Pod, container: Option<&Container>, code: i32) -> bo
     }
 }
 
-/// Whether a container that its kubelet has killed is restarted, whatever its exit code.
+/// Whether a container that the kubelet killed is restarted, regardless of its exit code.
 pub(super) fn applies_to_killed(pod: &Pod, container: Option<&Container>) -> bool {
     policy(pod, container) != "Never"
 }

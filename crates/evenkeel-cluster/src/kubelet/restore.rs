@@ -1,4 +1,4 @@
-//! A pod that ran before this process did: its containers go on from what its status shows.
+//! Restores the state of pods from their status after a restart of the process.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::restart;
 use crate::pods;
 
 impl Lifecycle {
-    /// Takes over what the status of the pod shows.
+    /// Restores the state from the pod status.
     pub(super) fn restore(&mut self, pod: &Pod, now: Instant, wall: &Time) {
         if pods::is_terminal(pod) {
             self.ending = Some(Ending::Before);
@@ -41,7 +41,7 @@ impl Lifecycle {
                 (member.role, instance)
             })
             .collect();
-        // What came before a container that has run must have let it.
+        // Containers that precede a started container must have been initialized.
         let last =
             instances.iter().rposition(|(role, it)| *role != Role::Ephemeral && it.has_run());
         self.containers = instances.into_iter().map(|(_, instance)| instance).collect();
@@ -74,7 +74,7 @@ fn instance(pod: &Pod, member: &Member<'_>, old: &ContainerStatus, now: Instant)
             instance.last = last;
             termination(ended)
         }
-        // One that waited for its restart.
+        // It was waiting for its restart.
         (None, Some(last)) => last,
         (None, None) => return instance,
     };

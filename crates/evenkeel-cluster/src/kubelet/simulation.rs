@@ -1,4 +1,4 @@
-//! What happens to the containers of a pod: the annotation's syntax, and plans set from outside.
+//! Simulated behavior of pods: the annotation syntax, and simulations set by the caller.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,9 +11,8 @@ use k8s_openapi::api::core::v1::Pod;
 /// The annotation of a pod that sets its [`PodSimulation`].
 pub const POD_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 
-/// What happens to the containers of a pod on a simulated node. In the annotation
-/// `evenkeel.dev/simulate` of the pod, or of the template it is created from, parts are separated by
-/// commas:
+/// The simulated behavior of a pod on a simulated node. In the annotation `evenkeel.dev/simulate`
+/// of the pod, or of its pod template, parts are separated by commas:
 ///
 /// | part | what happens |
 /// |---|---|
@@ -31,45 +30,45 @@ pub const POD_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// | `stop-after=5s` | containers exit this long after SIGTERM |
 /// | `ignore-term` | containers ignore SIGTERM and are killed at the end of the grace period |
 ///
-/// A part applies to the containers of `spec.containers` (`image-pull-error` to init containers
-/// too). With a name in front, `migrate:fail-after=1s`, it applies to that container alone, which may
-/// be an init container; nothing else in the plan then applies to that container.
+/// A part applies to the containers in `spec.containers` (`image-pull-error` to init containers
+/// too). With a name prefix, as in `migrate:fail-after=1s`, it applies to that container only,
+/// which may be an init container; the parts without a name do not apply to that container.
 ///
-/// Without a plan, a container does what its command says where that is plain (`sleep 30`,
-/// `sh -c "exit 1"`). Any other exits with code 0 at once if it is an init container, or belongs to a
-/// Job, or has a command, no probes and a pod that is not always restarted; else it runs until it is
-/// stopped.
+/// Without a simulation, a container does what its command does if that is recognized (`sleep 30`,
+/// `sh -c "exit 1"`). Any other container exits immediately with code 0 if it is an init container,
+/// belongs to a Job, or has a command, no probes and a pod whose restart policy is not `Always`.
+/// Otherwise it runs until it is stopped.
 ///
-/// Durations are a number and a unit (`ms`, `s`, `m`, `h`). A container that exits is restarted as
-/// the restart policy says, with the back-off of a kubelet: at once, then 10 s, 20 s, 40 s up to
-/// 5 min.
+/// Durations are a number and a unit (`ms`, `s`, `m`, `h`). A container that exits is restarted
+/// according to the restart policy, with the backoff of a kubelet: immediately, then after 10 s, 20
+/// s, 40 s, up to 5 min.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSimulation {
     /// The image cannot be pulled.
     pub image_pull_error: bool,
     /// Containers never become ready.
     pub never_ready: bool,
-    /// Containers become ready after this long, not after the cluster's delay and their probes'.
+    /// Containers become ready after this time, instead of the cluster's delay and their probes.
     pub ready_after: Option<Duration>,
-    /// Containers are no longer ready after this long.
+    /// Containers are no longer ready after this time.
     pub unready_after: Option<Duration>,
-    /// Containers exit after this long with this code.
+    /// Containers exit after this time with this code.
     pub exit: Option<(Duration, i32)>,
     /// The exit is reported as `OOMKilled`.
     pub oom_killed: bool,
     /// Startup probes fail.
     pub fail_startup: bool,
-    /// Liveness probes fail after this long.
+    /// Liveness probes fail after this time.
     pub fail_liveness: Option<Duration>,
-    /// Containers exit this long after SIGTERM, not after the cluster's delay.
+    /// Containers exit this long after SIGTERM, instead of the cluster's delay.
     pub stop_after: Option<Duration>,
-    /// Containers do not stop before their grace period is over.
+    /// Containers do not stop before their grace period ends.
     pub ignore_term: bool,
-    /// Plans of single containers, by name. Plans of containers within these have no effect.
+    /// Simulations of single containers, by name. Those nested deeper have no effect.
     pub containers: BTreeMap<String, PodSimulation>,
 }
 
-/// A plan that does not parse.
+/// An invalid simulation annotation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a part of a plan")]
 pub struct PodSimulationError(String);
@@ -93,26 +92,26 @@ impl PodSimulation {
         Self { image_pull_error: true, ..Self::default() }
     }
 
-    /// Containers exit with code 0 after this long.
+    /// Containers exit with code 0 after this time.
     #[must_use]
     pub fn complete_after(time: Duration) -> Self {
         Self { exit: Some((time, 0)), ..Self::default() }
     }
 
-    /// Containers exit with code 1 after this long.
+    /// Containers exit with code 1 after this time.
     #[must_use]
     pub fn fail_after(time: Duration) -> Self {
         Self { exit: Some((time, 1)), ..Self::default() }
     }
 
-    /// Sets what happens to one container.
+    /// Sets the simulation of one container.
     #[must_use]
     pub fn container(mut self, name: &str, simulation: Self) -> Self {
         self.containers.insert(name.to_owned(), simulation);
         self
     }
 
-    /// Adds one part of the annotation.
+    /// Parses one part of the annotation.
     fn add(&mut self, part: &str) -> Option<()> {
         match part.split_once('=').unwrap_or((part, "")) {
             ("crash-loop", "") => {
@@ -139,7 +138,7 @@ impl PodSimulation {
         Some(())
     }
 
-    /// The parts of the annotation, of one container if it is named.
+    /// Returns the parts of the annotation, prefixed with the container if given.
     fn parts(&self, container: Option<&str>) -> Vec<String> {
         let mut parts = Vec::new();
         let mut add = |part: String| match container {
@@ -202,7 +201,7 @@ impl FromStr for PodSimulation {
                 None => target.add(rest).ok_or_else(wrong)?,
             }
         }
-        // The code may stand before the part that it belongs to.
+        // The exit code may precede the part that it belongs to.
         for (container, code) in codes {
             let target = match container {
                 Some(name) => simulation.containers.entry(name.to_owned()).or_default(),
@@ -218,7 +217,7 @@ impl FromStr for PodSimulation {
     }
 }
 
-/// The annotation that sets this plan.
+/// Formats the annotation value of this simulation.
 impl fmt::Display for PodSimulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named =
@@ -242,19 +241,19 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(number.checked_mul(millis)?))
 }
 
-/// Plans for pods without the annotation.
+/// Simulations of pods without the annotation.
 #[derive(Clone, Default)]
 pub struct PodSimulations(Option<Arc<Choose>>);
 
 type Choose = dyn Fn(&Pod) -> Option<PodSimulation> + Send + Sync;
 
 impl PodSimulations {
-    /// Calls `choose` for the plan of each pod without the annotation.
+    /// Calls `choose` for each pod without the annotation.
     pub fn new(choose: impl Fn(&Pod) -> Option<PodSimulation> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(choose)))
     }
 
-    /// Returns the plan of `pod`. An annotation that does not parse is logged and ignored.
+    /// Returns the simulation of `pod`. An invalid annotation is logged and ignored.
     pub(super) fn of(&self, pod: &Pod) -> PodSimulation {
         let annotations = pod.metadata.annotations.as_ref();
         let chosen = || self.0.as_ref().and_then(|choose| choose(pod)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The status that a kubelet reports of a pod in its present state.
+//! Computes the pod status that a kubelet reports.
 
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
@@ -40,7 +40,7 @@ pub(super) fn of(pod: &Pod, lifecycle: &Lifecycle, facts: &Facts, wall: &Time) -
     if over {
         lose(pod, &mut inits, &mut apps, initialized);
     }
-    // As a kubelet reports them.
+    // The kubelet sorts them by name.
     apps.sort_by(|one, other| one.name.cmp(&other.name));
     ephemeral.sort_by(|one, other| one.name.cmp(&other.name));
     let statuses: Vec<&ContainerStatus> = inits.iter().chain(&apps).collect();
@@ -76,7 +76,7 @@ pub(super) fn of(pod: &Pod, lifecycle: &Lifecycle, facts: &Facts, wall: &Time) -
     }
 }
 
-/// A terminal phase is never left, and none is reported before all containers have stopped.
+/// A terminal phase is final, and none is reported before all containers have stopped.
 fn phase<'a>(
     pod: &'a Pod,
     lifecycle: &Lifecycle,
@@ -90,7 +90,7 @@ fn phase<'a>(
     let phase = phase::of(pod, statuses, over, initialized);
     match (phase, over) {
         ("Succeeded" | "Failed", false) => pods::phase(pod),
-        // What never ran is given up.
+        // Containers that never ran are given up.
         ("Pending" | "Running", true) => "Failed",
         ("Succeeded", true) if lifecycle.overdue => "Failed",
         _ => phase,
@@ -149,7 +149,7 @@ fn container(
     status
 }
 
-/// The containers of a pod that is over and has no record of them count as lost.
+/// Marks containers without a recorded state as `ContainerStatusUnknown` once the pod is over.
 fn lose(pod: &Pod, inits: &mut [ContainerStatus], apps: &mut [ContainerStatus], initialized: bool) {
     let begun = |status: &ContainerStatus| {
         let state = status.state.as_ref();
@@ -228,7 +228,7 @@ fn terminated(end: &Termination) -> ContainerState {
     ContainerState { terminated: Some(terminated), ..ContainerState::default() }
 }
 
-/// As Go prints whole seconds.
+/// Formats seconds like Go's `time.Duration`.
 fn go_duration(seconds: u64) -> String {
     match (seconds / 60, seconds % 60) {
         (0, seconds) => format!("{seconds}s"),

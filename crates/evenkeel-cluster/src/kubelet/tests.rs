@@ -166,7 +166,7 @@ async fn a_deleted_pod_stops_within_its_grace_period() {
         world
             .until::<Pod>("it is gone", |pods| {
                 if let Some(pod) = pods.get("one") {
-                    // The end itself is a deletion without grace.
+                    // The final delete has no grace period.
                     let period = pod.metadata.deletion_grace_period_seconds;
                     assert!([Some(0), Some(i64::from(grace))].contains(&period), "{period:?}");
                     let state = container(pod).and_then(|container| container.state.as_ref());
@@ -241,8 +241,8 @@ async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
     until(&nodes, "unknown", ready("Unknown")).await;
     assert!((40..=61).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     world.until_one::<Pod>("one", |pod| conditions(pod)["Ready"] == "False").await;
-    // Five minutes is what every pod tolerates unless it says otherwise; then it is deleted, and
-    // stays until its kubelet says that it has stopped.
+    // Every pod tolerates the taint for five minutes by default. Then it is deleted, and remains
+    // until its kubelet reports that it has stopped.
     let gone = Instant::now();
     world.until_one::<Pod>("one", |pod| pod.metadata.deletion_timestamp.is_some()).await;
     assert!((299..=301).contains(&gone.elapsed().as_secs()), "{:?}", gone.elapsed());

@@ -1,24 +1,24 @@
-//! What a terminating namespace tells of its content.
+//! The conditions of a terminating namespace.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::NamespaceCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What the removal of a namespace's content met.
+/// The results of deleting the content of a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Why the server's types could not be told.
+    /// Why discovery failed.
     pub(super) undiscovered: Option<String>,
-    /// What could not be deleted.
+    /// Why objects could not be deleted.
     pub(super) failures: Vec<String>,
     /// How many objects are left, by `resource.group`.
     pub(super) remaining: BTreeMap<String, usize>,
-    /// How many objects each finalizer holds.
+    /// How many objects have each finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
 }
 
-/// Type, reason and message of each condition when there is nothing to complain of.
+/// Type, reason and message of each condition with status False.
 const FINE: [(&str, &str, &str); 5] = [
     (
         "NamespaceDeletionDiscoveryFailure",
@@ -44,14 +44,14 @@ const FINE: [(&str, &str, &str); 5] = [
 ];
 
 impl Findings {
-    /// What went wrong, if anything did.
+    /// Returns the errors, if any.
     pub(super) fn error(&self) -> Option<String> {
         let all: Vec<&str> =
             self.undiscovered.iter().chain(&self.failures).map(String::as_str).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Reason and message of a condition that holds.
+    /// Returns reason and message of a condition with status True.
     fn holds(&self, condition: &str) -> Option<(&'static str, String)> {
         match condition {
             "NamespaceDeletionDiscoveryFailure" => {
@@ -92,7 +92,7 @@ impl Findings {
         }
     }
 
-    /// Brings the conditions in step; tells whether any changed.
+    /// Updates the conditions. Returns whether any changed.
     pub(super) fn set(&self, conditions: &mut Vec<NamespaceCondition>, now: &Time) -> bool {
         let mut changed = false;
         for (name, reason, message) in FINE {

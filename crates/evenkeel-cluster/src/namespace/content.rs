@@ -1,4 +1,4 @@
-//! Deleting what is in a namespace, type by type.
+//! Deletes the content of a namespace, type by type.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use kube::core::DynamicObject;
 use super::conditions::Findings;
 use crate::discovery::{Type, Types};
 
-/// How long finalizers of other controllers are given before the next look.
+/// How long finalizers of other controllers are given before the next attempt.
 const FINALIZERS: Duration = Duration::from_secs(15);
 
-/// What is left after a round.
+/// What is left after one attempt.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// When it should be gone; zero if nothing is left.
+    /// When it should be deleted; zero if nothing is left.
     pub(super) estimate: Duration,
-    /// The types of which something is left.
+    /// The types that have objects left.
     pub(super) kinds: Vec<Kind>,
 }
 
-/// Deletes everything in a namespace whose deletion was asked for `age` ago. Pods come first, and
-/// as long as there are any, nothing else goes: they may need it to end.
+/// Deletes the content of a namespace that has been terminating for `age`. Pods are deleted first;
+/// while any exist, nothing else is deleted, since they may need it to terminate.
 pub(super) async fn remove(
     client: &Client,
     namespace: &str,
@@ -55,7 +55,7 @@ pub(super) async fn remove(
         }
     }
     if !left.kinds.is_empty() {
-        // As upstream: what the pods leave behind is told once they are gone.
+        // As upstream: remaining content is reported once the pods are deleted.
         findings.remaining.clear();
         findings.finalizers.clear();
         return left;
@@ -66,7 +66,7 @@ pub(super) async fn remove(
     left
 }
 
-/// Deletes all objects of one type, and notes what is left of them.
+/// Deletes all objects of one type and records what is left of them.
 async fn round(
     client: &Client,
     found: &Type,
@@ -108,7 +108,7 @@ async fn round(
     }
 }
 
-/// Deletes all objects of one type; gives those that are still there afterwards.
+/// Deletes all objects of one type. Returns those that still exist.
 async fn delete(
     client: &Client,
     found: &Type,
@@ -119,12 +119,12 @@ async fn delete(
     if !found.can(&["list"]) {
         return Ok(Vec::new());
     }
-    // The server lets nothing be created here any more, so a type without objects is done with.
+    // The server rejects creates in the namespace, so a type without objects is done.
     let present = list(&api).await?;
     if present.is_empty() {
         return Ok(present);
     }
-    // Everything goes anyway: nothing is to be orphaned.
+    // All content is deleted, so nothing is orphaned.
     let background = DeleteParams::background();
     if found.can(&["deletecollection"]) {
         api.delete_collection(&background, &ListParams::default()).await?;
@@ -142,13 +142,13 @@ async fn delete(
 async fn list(api: &Api<DynamicObject>) -> Result<Vec<ObjectMeta>, BoxError> {
     match api.list_metadata(&ListParams::default()).await {
         Ok(list) => Ok(list.items.into_iter().map(|object| object.metadata).collect()),
-        // A type may have gone since discovery.
+        // The type may have been removed since discovery.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The longest time that pods of the namespace may take to end; zero when that has passed.
+/// Returns the longest grace period of the namespace's pods; zero once it has passed.
 async fn estimate_pods(
     client: &Client,
     namespace: &str,

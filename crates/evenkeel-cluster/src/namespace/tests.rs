@@ -1,4 +1,4 @@
-//! Namespaces that end: content, finalizers, pods, conditions.
+//! Termination of namespaces: content, finalizers, pods, conditions.
 
 use evenkeel::Key;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, NamespaceCondition, Pod};

@@ -1,4 +1,4 @@
-//! Nodes that fall silent, on a whole cluster in virtual time.
+//! Nodes that stop reporting, on a whole cluster in virtual time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,13 +53,13 @@ async fn pods_of_a_silent_node_are_evicted() {
     pod_on(&world, "node-2").await;
     set_down(&world, &["node-1"], true).await;
     nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
-    // Every pod tolerates it for five minutes.
+    // Every pod tolerates the taint for five minutes.
     let gone = |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
     world.until::<Pod>("the pod goes", |pods| gone(pods.get("on-node-1"))).await;
     assert!(!gone(world.api::<Pod>().get_opt("on-node-2").await.unwrap().as_ref()));
 }
 
-/// The events of a reason, as what they are about, their type, source and message.
+/// Returns the events with a reason, as object, type, reporting component and message.
 async fn events(world: &World, reason: &str, count: usize) -> Vec<String> {
     let is = |event: &&Event| event.reason.as_deref() == Some(reason);
     let all =
@@ -123,7 +123,7 @@ async fn no_pod_is_evicted_while_no_node_is_ready() {
     set_down(&world, &["node-1"], true).await;
     nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
     world.pass(2 * MINUTE).await;
-    // The last node falls silent: what was begun is called off.
+    // The last node stops reporting: evictions stop.
     set_down(&world, &["node-2"], true).await;
     nodes(&world, "no evictions", |nodes| {
         !nodes.values().any(is_ready) && !nodes.values().any(evicts)
@@ -135,7 +135,8 @@ async fn no_pod_is_evicted_while_no_node_is_ready() {
     let listed = Api::<Node>::all(world.client.clone()).get("node-1").await.unwrap();
     let taints = listed.spec.unwrap().taints.unwrap();
     assert_eq!(taints.len(), 1, "nothing is scheduled there: {taints:?}");
-    // One node is back, so the other is at fault, and its pods have five minutes again.
+    // One node is ready again, so evictions from the other start, and its pods have five minutes
+    // again.
     set_down(&world, &["node-2"], false).await;
     nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
     world.pass(4 * MINUTE).await;

@@ -1,9 +1,10 @@
-//! How fast pods may be evicted from nodes that are not ready, zone by zone.
+//! The eviction rate for nodes that are not ready, per zone.
 //!
-//! A node that is not ready gets the `NoExecute` taint that drives its pods away only when its zone
-//! admits it: one node every ten seconds as a rule; in a zone where most nodes are not ready one in a
-//! hundred seconds, or none if the zone is small. When no node of the cluster is ready the fault lies
-//! elsewhere, most likely with what connects the nodes to the API server: then no pod is evicted.
+//! A node that is not ready gets the `NoExecute` taint only when the rate limiter of its zone
+//! admits it: one node every ten seconds by default. In a zone where most nodes are not ready the
+//! rate is one in a hundred seconds, or zero if the zone is small. If no node of the cluster is
+//! ready, the cause is most likely the network between the nodes and the API server: no pod is
+//! evicted then.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,19 +15,20 @@ use tokio::time::Instant;
 
 use super::ready;
 
-/// Nodes per second, as a rule.
+/// Nodes per second by default (`--node-eviction-rate`).
 const RATE: f64 = 0.1;
-/// Nodes per second in a large zone where most nodes are not ready.
+/// Nodes per second in a large zone where most nodes are not ready
+/// (`--secondary-node-eviction-rate`).
 const REDUCED_RATE: f64 = 0.01;
-/// A zone with more nodes than this is large.
+/// A zone with more nodes than this is large (`--large-cluster-size-threshold`).
 const LARGE: usize = 50;
-/// The share of nodes that are not ready from which on evictions are slower.
+/// The share of unready nodes above which the rate is reduced (`--unhealthy-zone-threshold`).
 const UNHEALTHY: f64 = 0.55;
-/// How long after a node is seen as not ready the taint comes at the earliest, so that nodes that
-/// fail together are seen together.
+/// The minimum time from not ready to tainted, so that nodes that fail together are counted
+/// together.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// Nodes with this label do not count when zones are judged.
+/// Nodes with this label do not count towards the health of a zone.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 
 /// All zones.
@@ -36,16 +38,16 @@ pub(super) struct Zones {
     nodes: HashMap<Key, Seen>,
     /// Whether no node of the cluster is ready.
     disrupted: bool,
-    /// Whether all nodes have been noted once.
+    /// Whether all nodes have been added.
     complete: bool,
 }
 
-/// What was last seen of a node.
+/// The last observed state of a node.
 struct Seen {
     zone: String,
     ready: bool,
     counts: bool,
-    /// Since when it is not ready.
+    /// When it became not ready.
     since: Instant,
     admitted: bool,
 }
@@ -53,20 +55,20 @@ struct Seen {
 struct Zone {
     /// All nodes.
     members: usize,
-    /// The nodes that count.
+    /// The nodes that are not excluded.
     size: usize,
     unready: usize,
     limiter: Limiter,
 }
 
-/// When a node may be tainted.
+/// Whether a node may be tainted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Now.
+    /// Yes.
     Now,
-    /// Not before this has passed.
+    /// Not before this time has passed.
     Later(Duration),
-    /// Not until the zone changes; its nodes are reconciled then.
+    /// Not until the zone changes; its nodes are enqueued then.
     Stopped,
 }
 
@@ -84,7 +86,7 @@ impl Limiter {
         self.at = now;
     }
 
-    /// Sets the rate; returns whether it changed. The bucket is not filled by it.
+    /// Sets the rate. Returns whether it changed. Does not add tokens.
     fn set(&mut self, rate: f64, now: Instant) -> bool {
         self.refill(now);
         let changed = (self.rate - rate).abs() > f64::EPSILON;
@@ -97,7 +99,7 @@ impl Limiter {
             return Admission::Stopped;
         }
         self.refill(now);
-        // Repeated additions may come out a hair below the full token.
+        // Repeated additions may round to slightly less than one token.
         let lacking = 1.0 - self.tokens;
         if lacking < 1e-6 {
             self.tokens = 0.0;
@@ -112,7 +114,7 @@ impl Zone {
         self.size > 0 && self.unready == self.size
     }
 
-    /// The rate its own nodes ask for.
+    /// Returns the rate for the health of its own nodes.
     #[expect(clippy::cast_precision_loss, reason = "a share of a number of nodes")]
     fn rate(&self) -> f64 {
         let share = self.unready as f64 / self.size.max(1) as f64;
@@ -125,7 +127,7 @@ impl Zone {
     }
 }
 
-/// The zone of a node: its region and its zone.
+/// Returns the region and zone of a node.
 fn zone_of(node: &Node) -> String {
     let label = |name: &str, older: &str| {
         let labels = node.metadata.labels.as_ref();
@@ -138,12 +140,12 @@ fn zone_of(node: &Node) -> String {
 }
 
 impl Zones {
-    /// Whether all nodes have been noted once; until then nothing can be said of the cluster.
+    /// Whether all nodes have been added; until then the state of the cluster is unknown.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Notes all nodes there are.
+    /// Adds all existing nodes.
     pub(super) fn fill<'a>(&mut self, nodes: impl IntoIterator<Item = &'a Node>, now: Instant) {
         for node in nodes {
             self.note(&Key::of(node), Some(node), now);
@@ -152,8 +154,8 @@ impl Zones {
         self.judge(now);
     }
 
-    /// Notes what a node is now, or that it is gone. Returns the nodes for which evictions stop,
-    /// begin, or change their rate because of it.
+    /// Updates or removes a node. Returns the nodes for which evictions stop, start, or change
+    /// their rate because of it.
     pub(super) fn observe(&mut self, key: &Key, node: Option<&Node>, now: Instant) -> Vec<Key> {
         self.note(key, node, now);
         self.judge(now)
@@ -164,7 +166,7 @@ impl Zones {
         self.disrupted
     }
 
-    /// Whether a node that is not ready may be tainted. Once admitted it stays so until it is ready.
+    /// Whether an unready node may be tainted. Once admitted, it stays admitted until it is ready.
     pub(super) fn admit(&mut self, key: &Key, now: Instant) -> Admission {
         let Some(seen) = self.nodes.get_mut(key) else { return Admission::Stopped };
         if seen.admitted {
@@ -212,8 +214,7 @@ impl Zones {
         self.nodes.insert(key.clone(), seen);
     }
 
-    /// Sets the rates by what has been noted; returns the nodes that are not ready in zones where
-    /// the rate changed.
+    /// Updates the rates. Returns the unready nodes of the zones whose rate changed.
     fn judge(&mut self, now: Instant) -> Vec<Key> {
         if !self.complete {
             return Vec::new();
@@ -259,7 +260,7 @@ mod tests {
         (Key::cluster(name), node.unwrap())
     }
 
-    /// Zones with so many nodes each, all ready.
+    /// Returns zones of these sizes, with all nodes ready.
     fn zones(sizes: &[(&str, usize)], now: Instant) -> Zones {
         let mut zones = Zones::default();
         let named = sizes.iter().flat_map(|(zone, size)| (0..*size).map(move |at| (zone, at)));
@@ -327,7 +328,7 @@ mod tests {
             let later = begin + Duration::from_secs(1000);
             assert_eq!(zones.admit(&Key::cluster(name), later), Admission::Stopped);
         }
-        // The first node that is ready again ends it.
+        // One ready node is enough to start evictions again.
         let (key, up) = node("b0", "b", "True");
         let woken = zones.observe(&key, Some(&up), begin + Duration::from_secs(1000));
         assert_eq!(woken.len(), 4, "{woken:?}");

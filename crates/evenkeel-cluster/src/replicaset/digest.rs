@@ -1,4 +1,4 @@
-//! The little of a pod that its ReplicaSet counts and ranks by, kept between reconciles.
+//! Pod summaries: what a ReplicaSet needs to count and rank a pod, kept between reconciles.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::{Known, Member};
 use crate::pods;
 
-/// What is known of one pod.
+/// The summary of one pod.
 #[derive(Clone, Debug)]
 pub(super) struct Digest {
     pub(super) active: bool,
@@ -26,7 +26,7 @@ pub(super) struct Digest {
     created: Timestamp,
 }
 
-/// How soon a pod goes when there are too many: the smallest first.
+/// The deletion order of surplus pods, smallest first.
 pub(super) type Rank =
     (bool, u8, bool, i32, Reverse<i32>, Reverse<Timestamp>, Reverse<i32>, Reverse<Timestamp>);
 
@@ -57,14 +57,15 @@ impl Digest {
         }
     }
 
-    /// Its deletion has been asked for.
+    /// Marks the pod as terminating.
     pub(super) fn terminate(&mut self) {
         self.active = false;
         self.terminating = true;
     }
 
-    /// Upstream's order: without a node, not running, not ready, cheap, on a node with many of the
-    /// same set (`crowd`), ready for a short time, restarted often, young.
+    /// The order of `ActivePodsWithRanks`: without a node, not running, not ready, low deletion
+    /// cost, on a node with many pods of the same set (`crowd`), ready for a short time, restarted
+    /// often, young.
     pub(super) fn rank(&self, crowd: i32) -> Rank {
         (
             !self.node.is_empty(),
@@ -79,13 +80,13 @@ impl Digest {
     }
 }
 
-/// The digests of all sets.
+/// The pod summaries of all sets.
 #[derive(Default)]
 pub(super) struct Digests(Mutex<HashMap<Key, Known>>);
 
 impl Digests {
-    /// The members of a set, decoding only pods that are new or have changed; what is not among
-    /// `entries` is forgotten.
+    /// Returns the pods of a set. Decodes only pods that are new or have changed, and drops the
+    /// summaries of pods that are not among `entries`.
     pub(super) fn of(&self, set: &Key, entries: Vec<Arc<Entry>>) -> Result<Vec<Member>> {
         let mut known = self.lock().remove(set).unwrap_or_default();
         let mut members = Vec::with_capacity(entries.len());

@@ -1,5 +1,5 @@
-//! What keeps a number of pods: a ReplicaSet, or a ReplicationController, the same thing with an
-//! older face.
+//! The common interface of ReplicaSet and ReplicationController. As upstream, a
+//! ReplicationController is handled as a ReplicaSet.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use crate::controller_ref;
 
-/// A set of equal pods, seen as a ReplicaSet.
+/// A ReplicaSet or ReplicationController.
 pub(super) trait Set: Object {
     /// The name of its controller.
     const CONTROLLER: &'static str;
-    /// How its status is written.
+    /// The status type.
     type Status: From<ReplicaSetStatus> + Serialize + PartialEq + Send + Sync;
 
     fn selector(&self) -> Option<Selector>;
@@ -97,8 +97,7 @@ impl Set for ReplicationController {
     }
 }
 
-/// The status of a ReplicationController: that of a ReplicaSet, but for the pods that are on their
-/// way out, of which it does not tell.
+/// The status of a ReplicationController: that of a ReplicaSet without `terminatingReplicas`.
 #[derive(PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct ElderStatus(ReplicaSetStatus);

@@ -109,7 +109,7 @@ async fn pods_count_as_available_only_after_the_minimum_time() {
 async fn what_keeps_pods_from_being_made_is_told() {
     let world = World::start(ClusterOptions::default()).await;
     let mut object = set(1);
-    // Valid in a template, refused in a pod: no such class.
+    // Valid in a template but rejected in a pod: the PriorityClass does not exist.
     object["spec"]["template"]["spec"]["priorityClassName"] = json!("missing");
     world.create::<ReplicaSet>(object).await;
     let web = world

@@ -1,4 +1,4 @@
-//! What each node has given away, and who has it.
+//! The scheduler cache: nodes, and the resources that the pods on them request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,29 +11,29 @@ use super::topology::{self, Census, Map, Survey, Term};
 use super::{node_affinity, tolerates};
 use crate::pods;
 
-/// How many nodes that fit are compared before the best of them is taken, so that a large cluster
-/// is not searched through for every pod.
+/// How many feasible nodes are scored at most, so that a large cluster is not searched through for
+/// every pod. Mirrors `numFeasibleNodesToFind`.
 const COMPARED: usize = 64;
 
-/// All nodes and all pods on them.
+/// All nodes and the pods on them.
 #[derive(Default)]
 pub(super) struct Book {
     nodes: Vec<Site>,
     by_name: HashMap<Arc<str>, usize>,
     pods: HashMap<Key, Tenant>,
-    /// Pods on nodes that cannot bear others near.
+    /// Pods on nodes with required anti-affinity terms.
     hostile: BTreeSet<Key>,
-    /// How many pods on nodes have which priority.
+    /// How many pods on nodes have each priority.
     priorities: BTreeMap<i32, usize>,
-    /// Pods that fit nowhere, with their priority.
+    /// Unschedulable pods with their priority.
     waiting: BTreeMap<Key, i32>,
-    /// Those of them that may fit once others have a node.
+    /// Those of them that may become schedulable when other pods are bound.
     curious: BTreeMap<Key, i32>,
-    /// Where the last search ended; the next begins there, so that all nodes get their turn.
+    /// Where the last search ended. The next one starts there, so that all nodes are considered.
     cursor: usize,
 }
 
-/// A node. One that is gone, or not known yet, has `present` unset and takes nothing.
+/// A node. `present` is false for a node that is deleted or not seen yet; no pod is placed on it.
 struct Site {
     name: Arc<str>,
     present: bool,
@@ -45,7 +45,7 @@ struct Site {
     given: Given,
 }
 
-/// What of a node is given away.
+/// What the pods of a node request.
 #[derive(Clone, Default)]
 struct Given {
     amounts: Amounts,
@@ -77,12 +77,12 @@ struct Tenant {
     needs: Needs,
 }
 
-/// Where a pod stands.
+/// The state of a pod in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placed {
-    /// It has a node, or one has been chosen for it.
+    /// It has a node, or is assumed on one.
     Here,
-    /// It has just given its room back.
+    /// It has terminated and released its resources.
     Ended,
     /// It has no node.
     Nowhere,
@@ -108,7 +108,7 @@ impl Book {
         self.nodes.len() - 1
     }
 
-    /// Takes a node up as it is; tells whether a pod might fit that did not before.
+    /// Adds or updates a node. Returns whether an unschedulable pod might fit now.
     pub(super) fn put_node(&mut self, node: &Node) -> bool {
         let at = self.site(node.metadata.name.as_deref().unwrap_or_default());
         let site = &mut self.nodes[at];
@@ -137,14 +137,14 @@ impl Book {
         changed
     }
 
-    /// The node is gone; what its pods used is kept until they are.
+    /// Marks a node as deleted. The requests of its pods count until they are deleted too.
     pub(super) fn remove_node(&mut self, name: &str) {
         if let Some(&at) = self.by_name.get(name) {
             self.nodes[at].present = false;
         }
     }
 
-    /// Takes a pod up as it is.
+    /// Adds or updates a pod.
     pub(super) fn put_pod(&mut self, key: &Key, pod: &Pod) -> Placed {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         if self.pods.get(key).is_some_and(|tenant| tenant.uid != uid) {
@@ -178,7 +178,7 @@ impl Book {
         self.pods.insert(key.clone(), Tenant { uid: uid.to_owned(), site: at, needs });
     }
 
-    /// The pod is gone or has ended; tells whether it had room.
+    /// Removes a pod that is deleted or terminated. Returns whether it held resources.
     pub(super) fn remove_pod(&mut self, key: &Key) -> bool {
         self.waiting.remove(key);
         let Some(tenant) = self.pods.remove(key) else { return false };
@@ -195,18 +195,18 @@ impl Book {
         true
     }
 
-    /// Those who wait for room; they will say so again if there is none.
+    /// Takes the unschedulable pods; they are added again if they still do not fit.
     pub(super) fn take_waiting(&mut self) -> BTreeMap<Key, i32> {
         self.curious.clear();
         std::mem::take(&mut self.waiting)
     }
 
-    /// Those who wait for others to have a node.
+    /// Takes the pods that wait for other pods to be bound.
     pub(super) fn take_curious(&mut self) -> BTreeMap<Key, i32> {
         std::mem::take(&mut self.curious)
     }
 
-    /// Chooses a node and writes the pod into it, or says why none fits.
+    /// Selects a node and assumes the pod on it, or returns why no node fits.
     pub(super) fn place(
         &mut self,
         key: &Key,
@@ -253,8 +253,8 @@ impl Book {
         Ok(self.nodes[at].name.to_string())
     }
 
-    /// The node on which a pod would fit if others of lower priority were not there, and those: where
-    /// they matter least and are the fewest.
+    /// Returns the node on which a pod would fit if pods of lower priority were deleted, and those
+    /// pods: the victims whose highest priority is lowest, then the fewest.
     pub(super) fn victims(
         &self,
         key: &Key,
@@ -283,7 +283,7 @@ impl Book {
             if site.lacks(needs, &given).is_some() {
                 continue;
             }
-            // As many as can stay do, the more important ones first.
+            // As many pods as fit are reprieved, those of higher priority first.
             lower.sort_by_key(|(key, needs)| (std::cmp::Reverse(needs.priority), *key));
             lower.retain(|(_, stays)| {
                 let mut with = given.clone();
@@ -304,7 +304,7 @@ impl Book {
         Some((node.to_string(), victims.into_iter().map(|(key, _)| key.clone()).collect()))
     }
 
-    /// In the words of the scheduler.
+    /// The message of kube-scheduler.
     fn refusal(&self, reasons: &BTreeMap<String, usize>) -> String {
         let present = self.nodes.iter().filter(|site| site.present).count();
         if present == 0 {
@@ -340,7 +340,7 @@ impl Map for Book {
 }
 
 impl Site {
-    /// Why the node does not take the pod, however much room it has.
+    /// Returns why the node does not accept the pod, regardless of free resources.
     fn refuses(&self, spec: &PodSpec) -> Option<String> {
         let tolerations = spec.tolerations.as_deref().unwrap_or_default();
         let bears = |taint: &Taint| tolerations.iter().any(|t| tolerates(t, taint));
@@ -364,7 +364,7 @@ impl Site {
         None
     }
 
-    /// What of the node the pod would need and is given away.
+    /// Returns which requested resource of the pod is not free on the node.
     fn lacks(&self, needs: &Needs, given: &Given) -> Option<String> {
         if needs.ports.iter().any(|port| given.ports.contains(port)) {
             return Some("node(s) didn't have free ports for the requested pod ports".to_owned());

@@ -1,4 +1,4 @@
-//! What a pod needs and what a node has.
+//! Resource requests of pods and capacity of nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
 use super::topology::{self, Term};
 
-/// Amounts by resource; processors in thousandths, all else in whole units.
+/// Quantities by resource: CPU in millicores, all other resources in whole units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amounts(BTreeMap<String, i64>);
 
@@ -47,7 +47,7 @@ impl Amounts {
         }
     }
 
-    /// The first resource of which `free` has too little, if any.
+    /// Returns the first resource of which less than requested is free, if any.
     pub(super) fn lacking(&self, capacity: &Self, used: &Self) -> Option<&str> {
         let lacks = |(name, amount): &(&String, &i64)| {
             **amount > 0 && **amount > capacity.get(name).saturating_sub(used.get(name))
@@ -55,7 +55,7 @@ impl Amounts {
         self.0.iter().find(lacks).map(|(name, _)| name.as_str())
     }
 
-    /// The share of `capacity` that is used, in thousandths, of the resource that is used most.
+    /// The share of `capacity` that is used, in thousandths, of the most used resource.
     pub(super) fn load(&self, capacity: &Self) -> i64 {
         let share = |(name, amount): (&String, &i64)| {
             amount.saturating_mul(1000).checked_div(capacity.get(name)).unwrap_or(0)
@@ -64,20 +64,20 @@ impl Amounts {
     }
 }
 
-/// What a pod asks for.
+/// What a pod requires of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needs {
     pub(super) amounts: Amounts,
     pub(super) ports: Vec<(String, i32)>,
-    /// Which pods have to go for it, if need be: those of a lower one.
+    /// Pods of lower priority may be preempted for it.
     pub(super) priority: i32,
-    /// Whom it cannot bear near.
+    /// Its required anti-affinity terms.
     pub(super) repels: Vec<Term>,
 }
 
 impl Needs {
-    /// The larger of what its containers need together and what its init containers need one after
-    /// the other; those that stay count on both sides.
+    /// The larger of the sum over its containers and the largest init container. Sidecars count
+    /// towards both.
     pub(super) fn of(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
         let requests = |container: &Container| {

@@ -1,10 +1,10 @@
-//! Whether a node is one that a pod asks for: node selectors and required node affinity.
+//! Node selectors and required node affinity.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 
-/// Whether the pod's node selector and required node affinity admit this node.
+/// Whether the pod's node selector and required node affinity match this node.
 pub(crate) fn selects(spec: &PodSpec, name: &str, labels: &BTreeMap<String, String>) -> bool {
     let mut selector = spec.node_selector.iter().flatten();
     if !selector.all(|(name, value)| labels.get(name) == Some(value)) {
@@ -13,8 +13,7 @@ pub(crate) fn selects(spec: &PodSpec, name: &str, labels: &BTreeMap<String, Stri
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity
         .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
-    // Terms are alternatives; what a term says goes all together, and a term that says nothing
-    // admits nothing.
+    // Terms are ORed, the requirements of a term are ANDed, and an empty term matches no node.
     required.is_none_or(|required| {
         required.node_selector_terms.iter().any(|term| admits(term, name, labels))
     })

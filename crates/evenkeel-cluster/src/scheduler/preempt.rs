@@ -1,4 +1,4 @@
-//! Makes room for a pod that is more important than others.
+//! Preemption: deletes pods of lower priority so that a pod fits.
 
 use evenkeel::{Context, Result, object_reference};
 use k8s_openapi::api::core::v1::Pod;
@@ -10,8 +10,8 @@ use super::topology::Census;
 use crate::pods;
 
 impl Pods {
-    /// Deletes pods of lower priority, if the pod would fit in their place; gives the node. It is
-    /// placed once they are gone, as any pod that waits for room.
+    /// Deletes pods of lower priority if the pod fits in their place. Returns the nominated node.
+    /// The pod is scheduled once they are deleted, like any unschedulable pod.
     pub(super) async fn make_room(
         &self,
         cx: &Context<Pod>,
@@ -25,7 +25,7 @@ impl Pods {
         let found = self.0.book().victims(cx.key(), pod, needs, &Census(cx.cache()));
         let Some((node, victims)) = found else { return Ok(None) };
         for key in victims {
-            // Those that have been asked to go are waited for.
+            // Victims that are already terminating are only waited for.
             let victim = cx.get::<Pod>(&key).await?.filter(|pod| !pods::is_terminating(pod));
             if let Some(victim) = victim {
                 self.evict(cx, &victim).await?;

@@ -1,4 +1,4 @@
-//! Where pods go, in virtual time.
+//! Scheduling in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -126,7 +126,7 @@ async fn pods_of_another_scheduler_are_left_alone() {
     assert_eq!((node(&other), refusal(&other)), (None, None));
 }
 
-/// A pod that requires, or cannot bear, pods of some labels in its zone or on its node.
+/// A pod with a required affinity or anti-affinity term for pods with the given labels.
 fn social(name: &str, sort: &str, topology: &str, near: &Value) -> Value {
     let mut social = pod(name, "100m");
     let term = json!({"topologyKey": topology, "labelSelector": {"matchLabels": near}});
@@ -161,7 +161,7 @@ async fn pods_that_cannot_bear_each_other_are_kept_apart_both_ways() {
     let third = world.until_one::<Pod>(third.unwrap(), |pod| refusal(pod).is_some()).await;
     let reason = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.";
     assert_eq!(refusal(&third), Some(reason));
-    // One that asks for nothing is still not borne by those who are there.
+    // A pod without terms is still rejected by the anti-affinity of existing pods.
     let mut plain = pod("plain", "100m");
     plain["metadata"]["labels"] = web;
     world.create::<Pod>(plain).await;
@@ -179,7 +179,7 @@ async fn pods_go_where_those_are_that_they_want_near_and_wait_for_them() {
     let web = world.until_one::<Pod>("web", |pod| refusal(pod).is_some()).await;
     let reason = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.";
     assert_eq!(refusal(&web), Some(reason));
-    // The first of those who want each other near goes somewhere.
+    // The first pod of a group with affinity to itself may go to any node.
     let mut first = social("first", "podAffinity", "zone", &cache);
     first["metadata"]["labels"] = cache;
     first["spec"]["nodeSelector"] = json!({"zone": "b"});
@@ -211,7 +211,7 @@ async fn pods_are_spread_as_evenly_as_they_ask() {
         .await;
     let in_b = pods.values().filter(|pod| node(pod) == Some("node-3")).count();
     assert_eq!(in_b, 3, "two zones, three pods in each, whatever number of nodes they have");
-    // The seventh may go anywhere, the eighth only to the other zone, which is closed.
+    // The seventh pod fits in either zone, the eighth only in the other zone, which is cordoned.
     change(&nodes, "node-3", json!({"spec": {"unschedulable": true}})).await;
     until(&nodes, "cordoned", |all| {
         all["node-3"].spec.as_ref().unwrap().taints.as_ref().is_some_and(|it| !it.is_empty())
@@ -250,7 +250,7 @@ async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
         world.until_one::<Pod>(name, crate::pods::is_ready).await;
     }
     let home = node(&world.api::<Pod>().get("a").await.unwrap()).map(str::to_owned);
-    // Not more important than anyone, and one that is but does not push.
+    // One has no higher priority than the others; one has, but never preempts.
     world.create::<Pod>(of("meek", "low", "1")).await;
     world.create::<Pod>(of("polite", "polite", "1")).await;
     for name in ["meek", "polite"] {

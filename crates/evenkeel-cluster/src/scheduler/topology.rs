@@ -1,8 +1,7 @@
-//! Which other pods a pod wants near, cannot bear near, or must be spread among: what is required of
-//! affinity, anti-affinity and topology spread.
+//! Required inter-pod affinity, inter-pod anti-affinity and topology spread constraints.
 //!
-//! Only pods that ask for something pay. Those that have to be counted are looked up by their labels
-//! in the cache when a pod is placed; where they are, the book knows.
+//! Only pods with such constraints cost anything. The pods to count are found in the informer cache
+//! by label when a pod is scheduled; the scheduler cache has the nodes they are on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,18 +15,18 @@ use kube::core::{Expression, Selector, SelectorExt as _};
 
 type Labels = BTreeMap<String, String>;
 
-/// Pods of some labels in some namespaces, seen from the places that a label of nodes tells apart.
+/// Pods that match a selector in some namespaces, counted per value of a topology key.
 #[derive(Clone, Debug)]
 pub(super) struct Term {
     topology: String,
     namespaces: BTreeSet<String>,
-    /// Namespaces with these labels too.
+    /// Selects further namespaces by label.
     among: Option<Selector>,
     selector: Selector,
 }
 
 impl Term {
-    /// A term without a selector means no pods at all.
+    /// A term without a selector matches no pods.
     fn of(term: &PodAffinityTerm, own: &str) -> Option<Self> {
         let mut namespaces: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
         let among = term.namespace_selector.as_ref();
@@ -42,7 +41,7 @@ impl Term {
         })
     }
 
-    /// Whether the pod is one of those.
+    /// Whether the term matches a pod with these labels.
     fn means(&self, namespace: &str, labels: &Labels, census: &Census<'_>) -> bool {
         let listed = || {
             let among = self.among.as_ref();
@@ -52,7 +51,7 @@ impl Term {
     }
 }
 
-/// What no pod near this one may be, by its own word.
+/// Returns the required anti-affinity terms of a pod.
 pub(super) fn repels(spec: &PodSpec, namespace: &str) -> Vec<Term> {
     let anti = spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     let terms =
@@ -72,19 +71,19 @@ fn spreads(spec: &PodSpec) -> impl Iterator<Item = &TopologySpreadConstraint> {
     all.filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
 }
 
-/// Whether where a pod may go depends on where others are.
+/// Whether the nodes a pod may run on depend on where other pods run.
 pub(super) fn minds(spec: &PodSpec) -> bool {
     let affinity = spec.affinity.as_ref();
     affinity.is_some_and(|it| it.pod_affinity.is_some() || it.pod_anti_affinity.is_some())
         || spreads(spec).next().is_some()
 }
 
-/// The pods and namespaces there are.
+/// Lists pods and namespaces from the informer cache.
 pub(super) struct Census<'a>(pub(super) &'a Cache);
 
 impl Census<'_> {
     fn find<K: Object>(&self, query: &Query<'_>) -> Vec<std::sync::Arc<Entry>> {
-        // Both types are listed before the scheduler runs.
+        // Both types are synced before the scheduler runs.
         self.0.list(&Kind::of::<K>(), query).unwrap_or_default()
     }
 
@@ -112,14 +111,14 @@ impl Census<'_> {
     }
 }
 
-/// Where others are, as far as it matters to one pod.
+/// The topology domains of other pods, as far as they matter for one pod.
 #[derive(Default)]
 pub(super) struct Survey {
-    /// Places with what the pod wants near, by the label that tells them apart.
+    /// Domains with pods that match an affinity term, by topology key.
     wanted: Vec<(String, BTreeSet<String>)>,
-    /// Places with what it cannot bear.
+    /// Domains with pods that match an anti-affinity term.
     unbearable: Vec<(String, BTreeSet<String>)>,
-    /// Places of those who cannot bear it.
+    /// Domains of existing pods whose anti-affinity terms match this pod.
     hostile: BTreeSet<(String, String)>,
     spread: Vec<Spread>,
 }
@@ -127,17 +126,17 @@ pub(super) struct Survey {
 struct Spread {
     topology: String,
     counts: BTreeMap<String, i32>,
-    /// How many there may be in one place, this pod not counted.
+    /// The largest permitted count of a domain, this pod excluded.
     most: i32,
 }
 
-/// Who is where, as the book has it.
+/// Placement of pods on nodes, as the scheduler cache has it.
 pub(super) trait Map {
-    /// The labels of the node that a pod is on.
+    /// Returns the labels of the node that a pod is on.
     fn home(&self, pod: &Key) -> Option<&Labels>;
-    /// The nodes that the pod's selectors admit.
+    /// Returns the labels of the nodes that match the pod's node selector and node affinity.
     fn admitting<'a>(&'a self, spec: &'a PodSpec) -> impl Iterator<Item = &'a Labels>;
-    /// The pods that cannot bear others near, and whom.
+    /// Returns the pods with required anti-affinity terms, and the terms.
     fn hostile(&self) -> impl Iterator<Item = (&Key, &[Term])>;
 }
 
@@ -167,7 +166,7 @@ impl Survey {
             survey.unbearable.push((term.topology, places));
         }
         let terms = attracts(spec, namespace);
-        // Those near are to be all that is wanted, not one for each wish.
+        // A pod has to match all affinity terms to count.
         let all = terms.iter().map(|term| census.of(term)).reduce(|one, other| &one & &other);
         let all = all.unwrap_or_default();
         let mut wanted: Vec<_> = terms
@@ -177,7 +176,8 @@ impl Survey {
         let nobody =
             wanted.iter().all(|(_, places)| places.as_ref().is_none_or(BTreeSet::is_empty));
         if nobody && terms.iter().all(|term| term.means(namespace, labels, census)) {
-            // The first of those who want each other near goes anywhere that is a place at all.
+            // The first pod of a group with affinity to itself may go to any node with the topology
+            // key.
             wanted.iter_mut().for_each(|(_, places)| *places = None);
         }
         survey.wanted = wanted
@@ -196,7 +196,7 @@ impl Survey {
         survey
     }
 
-    /// Why a node with these labels is no place for the pod.
+    /// Returns why a node with these labels is not feasible for the pod.
     pub(super) fn refuses(&self, node: &Labels) -> Option<&'static str> {
         let among = |(topology, places): &(String, BTreeSet<String>)| {
             node.get(topology).is_some_and(|place| places.contains(place))
@@ -235,7 +235,8 @@ impl Spread {
         census: &Census<'_>,
     ) -> Self {
         let topology = constraint.topology_key.clone();
-        // A node counts if it could take the pod, and is somewhere by all constraints.
+        // A node counts if it matches the pod's node affinity and has the topology keys of all
+        // constraints.
         let complete = |node: &&Labels| spreads(spec).all(|it| node.contains_key(&it.topology_key));
         let nodes = map.admitting(spec).filter(complete);
         let mut counts: BTreeMap<String, i32> =

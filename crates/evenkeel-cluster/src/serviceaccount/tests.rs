@@ -1,4 +1,4 @@
-//! What every namespace gets, and gets again.
+//! Defaults of every namespace are created and restored.
 
 use evenkeel::Key;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};

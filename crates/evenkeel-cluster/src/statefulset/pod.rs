@@ -1,4 +1,4 @@
-//! One pod of a StatefulSet: its name, its identity, its revision.
+//! A pod of a StatefulSet: its name, ordinal and revision.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, Volume}
 use super::Work;
 use crate::{history, pods};
 
-/// A place in line.
+/// The slot of one ordinal.
 pub(super) enum Slot {
     Filled(Arc<Pod>),
-    /// With the pod that is to fill it.
+    /// With the pod to create.
     Empty(Box<Pod>),
 }
 
@@ -25,25 +25,25 @@ impl Slot {
     }
 }
 
-/// The place of a pod in the set `set`; none if its name is not one of the set's.
+/// Returns the ordinal of a pod; `None` if its name is not of the form `set-N`.
 pub(super) fn ordinal(set: &str, pod: &Pod) -> Option<i32> {
     let rest = pod.metadata.name.as_deref()?.strip_prefix(set)?.strip_prefix('-')?;
-    // Only the one spelling that this controller gives: neither `+1` nor `01`.
+    // Only the canonical form: neither `+1` nor `01`.
     rest.parse::<i32>().ok().filter(|at| *at >= 0 && at.to_string() == rest)
 }
 
-/// The revision a pod was made of.
+/// Returns the revision of a pod.
 pub(super) fn revision_of(pod: &Pod) -> Option<&str> {
     pod.metadata.labels.as_ref()?.get(history::HASH).map(String::as_str)
 }
 
-/// The name of the claim made from `template` for the pod at `ordinal`.
+/// Returns the name of the PVC created from `template` for the pod at `ordinal`.
 pub(super) fn claim_name(set: &StatefulSet, template: &str, ordinal: i32) -> String {
     format!("{template}-{}-{ordinal}", set.metadata.name.as_deref().unwrap_or_default())
 }
 
 impl Work<'_> {
-    /// The pod for a place in line: of the current revision where the update does not reach.
+    /// Builds the pod of an ordinal: of the current revision where the update does not apply.
     pub(super) fn make(&self, ordinal: i32) -> Result<Pod> {
         let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
         let held = match rolling {

@@ -1,4 +1,4 @@
-//! The storage of a StatefulSet's pods: claims from templates, and who they go with.
+//! PersistentVolumeClaims (PVCs) of a StatefulSet: creation from templates, and retention.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ impl Work<'_> {
         keyed.collect()
     }
 
-    /// Makes the claims that a pod mounts and that are missing; false while one is on its way out,
-    /// since the pod would wait for storage that goes.
+    /// Creates the missing PVCs of a pod. Returns false while one is being deleted, since the pod
+    /// would wait for storage that is about to be removed.
     pub(super) async fn make_claims(&self, pod: &Pod) -> Result<bool> {
         for (key, template) in self.claim_keys(pod) {
             if let Some(present) = self.cx.get::<PersistentVolumeClaim>(&key).await? {
@@ -48,7 +48,7 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Whether claims go when the set shrinks, and when it goes.
+    /// Returns whether PVCs are deleted on scale-down, and on deletion of the StatefulSet.
     fn policy(&self) -> (bool, bool) {
         let policy = self.spec.persistent_volume_claim_retention_policy.as_ref();
         let is_delete = |value: Option<&String>| value.is_some_and(|value| value == "Delete");
@@ -58,8 +58,8 @@ impl Work<'_> {
         )
     }
 
-    /// Has a pod's claims belong to whom they are to go with: the set, the pod if it is condemned,
-    /// or nobody.
+    /// Sets the owner of a pod's PVCs by the retention policy: the StatefulSet, the pod if it is
+    /// condemned, or none.
     pub(super) async fn retain(&self, pod: &Pod, condemned: bool) -> Result<()> {
         let (scaled, deleted) = self.policy();
         for (key, _) in self.claim_keys(pod) {
@@ -72,7 +72,7 @@ impl Work<'_> {
                 (false, true) => owner::set_controller_reference(self.set, &mut wanted),
                 (false, false) => Ok(()),
             };
-            // Somebody else's claim stays theirs.
+            // A PVC with another controller is not changed.
             if result.is_err() {
                 continue;
             }

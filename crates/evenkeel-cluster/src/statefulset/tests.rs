@@ -124,7 +124,7 @@ async fn an_update_goes_from_the_last_to_the_first_and_stops_at_the_partition() 
     let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
     let images: Vec<_> = pods.values().map(image_of).collect();
     assert_eq!(images, ["db:1", "db:1", "db:2"]);
-    // A pod below the partition that is lost comes back as it was.
+    // A deleted pod below the partition is recreated from the old revision.
     world.api::<Pod>().delete("db-0", &DeleteParams::default()).await.unwrap();
     let uid = pods["db-0"].metadata.uid.clone();
     let back = world.until_one::<Pod>("db-0", |p| p.metadata.uid != uid && is_ready(p)).await;
@@ -145,7 +145,7 @@ async fn an_update_goes_from_the_last_to_the_first_and_stops_at_the_partition() 
     let db = world.until_one("db", settled).await;
     assert_ne!(db.status.unwrap().current_revision, Some(first.clone()));
 
-    // Going back makes the old revision the latest, not a third.
+    // Restoring the template makes the old revision the latest instead of creating a third.
     world.patch::<StatefulSet>("db", image("db:1")).await;
     let db = world
         .until_one::<StatefulSet>("db", |db| {
@@ -211,7 +211,7 @@ async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
     assert_eq!(claim.claim_name, "data-db-1");
 
     world.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
-    // The claim is given to the pod that goes, and so goes with it.
+    // The PVC is owned by the condemned pod, and garbage-collected with it.
     let claims = world
         .until::<PersistentVolumeClaim>("one", |claims| !claims.contains_key("data-db-1"))
         .await;

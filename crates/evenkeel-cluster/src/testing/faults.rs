@@ -1,5 +1,5 @@
-//! A client of the API server whose requests fail at random, from a seed: refused with a conflict,
-//! lost before or after they were carried out, or late.
+//! A client of the API server whose requests fail at random, from a seed: with a conflict, with a
+//! connection error before or after they were processed, or delayed.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,7 +19,7 @@ use kube::client::Body;
 use serde_json::json;
 use tower_service::Service;
 
-/// Numbers that look random and follow from a seed.
+/// Pseudorandom numbers from a seed.
 #[derive(Debug)]
 pub(crate) struct Dice {
     seed: u64,
@@ -31,7 +31,7 @@ impl Dice {
         Self { seed, rolls: AtomicU64::new(0) }
     }
 
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     pub(crate) fn roll(&self, sides: usize) -> usize {
         let at = self.rolls.fetch_add(1, Ordering::Relaxed);
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, at));
@@ -47,7 +47,7 @@ impl Dice {
     }
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 enum Fate {
     Passes,
     Conflict,
@@ -56,10 +56,10 @@ enum Fate {
     Late(Duration),
 }
 
-/// What the server answers, or the storm.
+/// The response of the server, or an injected one.
 type Answer = Response<Either<evenkeel_apiserver::Body, Full<Bytes>>>;
 
-/// The server behind faults.
+/// The API server behind injected faults.
 #[derive(Clone)]
 pub(crate) struct Storm {
     server: evenkeel_apiserver::Service,
@@ -76,7 +76,7 @@ impl Storm {
         kube::Client::new(self.clone(), "default")
     }
 
-    /// From now on every request passes.
+    /// Stops injecting faults.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }

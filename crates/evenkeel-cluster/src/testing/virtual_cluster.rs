@@ -1,5 +1,4 @@
-//! What the tests of this crate stand on: a whole cluster in virtual time, and waiting that wakes on
-//! changes.
+//! A whole cluster in virtual time, and waiting for changes by watch.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 use crate::{Cluster, ClusterOptions};
 
-/// How long something may take, in the cluster's own time.
+/// The timeout of a wait, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A cluster under test.
@@ -23,7 +22,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With a seed, and so in tokio's time.
+    /// Starts a seeded cluster, whose clock is tokio's.
     pub(crate) async fn start(options: ClusterOptions) -> Self {
         let options = ClusterOptions { seed: Some(options.seed.unwrap_or(1)), ..options };
         let cluster = Cluster::start_with(&options).await.unwrap();
@@ -52,7 +51,7 @@ impl World {
         self.api::<K>().patch(name, &params, &Patch::Merge(patch)).await.unwrap()
     }
 
-    /// Waits until the objects of a type, by name, are as asked.
+    /// Waits until the objects of a type, by name, satisfy `test`.
     pub(crate) async fn until<K: Object + Resource<Scope = NamespaceResourceScope>>(
         &self,
         what: &str,
@@ -61,7 +60,7 @@ impl World {
         until(&self.api::<K>(), what, test).await
     }
 
-    /// Waits until one object is as asked.
+    /// Waits until one object satisfies `test`.
     pub(crate) async fn until_one<K: Object + Resource<Scope = NamespaceResourceScope>>(
         &self,
         name: &str,
@@ -72,14 +71,13 @@ impl World {
         objects.remove(name).unwrap()
     }
 
-    /// Lets this much of the cluster's time go by.
+    /// Advances virtual time.
     pub(crate) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 }
 
-/// Follows the objects of a type until they are as asked. What happens in between is seen too, one
-/// change at a time.
+/// Watches the objects of a type until they satisfy `test`, which is called after each change.
 pub(crate) async fn until<K: Object>(
     api: &Api<K>,
     what: &str,
@@ -88,7 +86,7 @@ pub(crate) async fn until<K: Object>(
     follow(api, what, K::name_any, |objects| test(objects).then(|| objects.clone())).await
 }
 
-/// Follows the objects of a type, each under its `name`, until `wanted` finds what it looks for.
+/// Watches the objects of a type, each under its `name`, until `wanted` returns a value.
 pub(crate) async fn follow<K: Object, T>(
     api: &Api<K>,
     what: &str,

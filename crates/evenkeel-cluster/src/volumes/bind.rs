@@ -1,4 +1,4 @@
-//! Claims: each gets a volume that is there, or one made for it.
+//! Binds PVCs to existing or newly provisioned volumes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVo
 
 use super::{matching, provision};
 
-/// Says that a claim and its volume know each other.
+/// Set on a PVC once both sides of the binding are written.
 const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// Says that the other side was chosen by the controller, not by a person.
+/// Set on the side that the controller, not the user, bound.
 pub(super) const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 pub(super) struct Claims;
 
-/// Whether a claim has its volume.
+/// Whether a PVC is bound.
 pub(super) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
     phase == Some("Bound")
@@ -61,7 +61,7 @@ impl Reconciler for Claims {
 }
 
 impl Claims {
-    /// A claim that was bound: its volume has to be there, and its own.
+    /// Checks a bound PVC: its volume has to exist and reference it.
     async fn check(
         &self,
         cx: &Context<PersistentVolumeClaim>,
@@ -103,7 +103,7 @@ impl Claims {
         Ok(Action::done())
     }
 
-    /// A claim that takes whatever fits.
+    /// Binds a PVC without `volumeName` to a volume that matches, or provisions one.
     async fn choose(
         &self,
         cx: &Context<PersistentVolumeClaim>,
@@ -121,13 +121,13 @@ impl Claims {
     }
 }
 
-/// Whether the volume is nobody else's.
+/// Whether the volume is unbound, or reserved for this PVC.
 fn free(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_none() || matching::is_meant(volume, claim)
 }
 
-/// Makes claim and volume know each other, the volume first: two claims can then never have one.
+/// Binds volume and PVC, the volume first, so that no volume is bound to two PVCs.
 async fn bind(
     cx: &Context<PersistentVolumeClaim>,
     claim: &PersistentVolumeClaim,
@@ -162,7 +162,7 @@ async fn bind(
     Ok(())
 }
 
-/// Writes the claim into the volume.
+/// Writes the `claimRef` of the volume.
 async fn claim_volume(
     cx: &Context<PersistentVolumeClaim>,
     claim: &PersistentVolumeClaim,
@@ -183,7 +183,7 @@ async fn claim_volume(
     Ok(cx.update(&next).await?)
 }
 
-/// How a volume names its claim.
+/// Returns the `claimRef` for a PVC.
 pub(super) fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
     let meta = &claim.metadata;
     ObjectReference {

@@ -1,4 +1,4 @@
-//! Whether a volume is what a claim asks for.
+//! Whether a volume satisfies a PVC.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use evenkeel_types::quantity::Quantity;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::core::{Selector, SelectorExt as _};
 
-/// The class of a claim; none when it leaves the choice to the cluster.
+/// Returns the storage class of a PVC; `None` if the default class applies.
 pub(super) fn class(claim: &PersistentVolumeClaim) -> Option<&str> {
     let annotations = claim.metadata.annotations.as_ref();
-    // The annotation came before the field, and still counts more.
+    // The annotation predates the field and takes precedence.
     let older = annotations.and_then(|all| all.get("volume.beta.kubernetes.io/storage-class"));
     let named = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
     older.or(named).map(String::as_str)
@@ -27,7 +27,7 @@ fn quantity(
     Quantity::parse(&all?.get("storage")?.0).ok()
 }
 
-/// How much a claim asks for.
+/// Returns the requested size.
 fn request(claim: &PersistentVolumeClaim) -> Option<Quantity> {
     let resources = claim.spec.as_ref()?.resources.as_ref()?;
     quantity(resources.requests.as_ref())
@@ -37,7 +37,7 @@ fn capacity(volume: &PersistentVolume) -> Option<Quantity> {
     quantity(volume.spec.as_ref()?.capacity.as_ref())
 }
 
-/// Whether a volume could serve a claim that is bound to it by name.
+/// Whether a volume satisfies a PVC that names it.
 pub(super) fn suits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(offered), Some(wanted)) = (&volume.spec, &claim.spec) else { return false };
     let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".to_owned());
@@ -51,7 +51,7 @@ pub(super) fn suits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) ->
         && volume.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether a volume has been set aside for a claim, be it by a person or by an earlier try.
+/// Whether a volume is reserved for a PVC, by a user or by an earlier attempt.
 pub(super) fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_some_and(|reference| {
@@ -62,7 +62,7 @@ pub(super) fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim)
     })
 }
 
-/// The smallest volume that fits; one that is meant for the claim before all others.
+/// Returns the smallest volume that satisfies the PVC, a reserved one before all others.
 pub(super) fn best<'a>(
     volumes: &'a [Arc<PersistentVolume>],
     claim: &PersistentVolumeClaim,

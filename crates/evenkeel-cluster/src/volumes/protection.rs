@@ -1,7 +1,8 @@
-//! What is in use stays: claims while pods use them, volumes while claims are bound to them, and
-//! classes of volume attributes while claims or volumes name them.
+//! Protection of objects in use: PVCs while pods use them, volumes while they are bound, and
+//! VolumeAttributesClasses while PVCs or volumes name them.
 //!
-//! Admission puts a finalizer on each; here it is removed once a deleted one is no longer needed.
+//! Admission adds the finalizers; these controllers remove them from deleted objects that are no
+//! longer in use.
 
 use evenkeel::predicate::Predicate;
 use evenkeel::{Action, BoxError, Context, Key, Manager, Object, Reconciler, Result};
@@ -15,9 +16,9 @@ const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
 const CLASS: &str = "kubernetes.io/vac-protection";
 
-/// Pods by the claims they use.
+/// Pods by the PVCs they use.
 const PODS: &str = "protection-claim";
-/// Claims and volumes by the classes of volume attributes they name.
+/// PVCs and volumes by the VolumeAttributesClasses they name.
 const CLASSES: &str = "protection-attributes-class";
 
 pub(super) fn register_claims(manager: &Manager) -> Result<(), BoxError> {
@@ -60,7 +61,7 @@ fn deleting() -> Predicate {
     Predicate::new(|event| event.object().meta().is_deleting())
 }
 
-/// The classes of volume attributes a claim asks for, has, or is being changed to.
+/// Returns the VolumeAttributesClasses that a PVC requests, has, or is being modified to.
 fn classes_of_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
     let asked = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
     let status = claim.status.as_ref();
@@ -93,7 +94,7 @@ impl Reconciler for Claims {
         if pods.iter().any(|pod| uses(pod, &claim)) {
             return Ok(Action::done());
         }
-        // Pods and claims are watched separately: a pod may be there that the cache does not have.
+        // Pods and PVCs are watched separately: the cache may lack a pod that exists.
         let pods = cx.live().list::<Pod>(cx.key().namespace(), "").await?;
         if !pods.iter().any(|pod| uses(pod, &claim)) {
             finalizers::remove(cx, &*claim, CLAIM).await?;
@@ -102,8 +103,8 @@ impl Reconciler for Claims {
     }
 }
 
-/// Whether a pod keeps the claim: a kubelet starts no pod whose claim is being deleted, so one
-/// without a node does not.
+/// Whether a pod prevents deletion of the PVC. A pod without a node does not: the kubelet starts no
+/// pod whose PVC is being deleted.
 fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let Some(spec) = &pod.spec else { return false };
     if spec.node_name.as_deref().unwrap_or_default().is_empty() {
@@ -116,7 +117,8 @@ fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
             return source.claim_name == name;
         }
         let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-        // A pod that is shut down may wait, by a finalizer, for the very claim that was made for it.
+        // A pod that is shut down may wait, by a finalizer, for the PVC of its own ephemeral
+        // volume.
         volume.ephemeral.is_some()
             && !is_shut_down(pod)
             && name == format!("{pod_name}-{}", volume.name)
@@ -124,7 +126,7 @@ fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     })
 }
 
-/// Whether the kubelet is done with the pod, or it was deleted by force.
+/// Whether the kubelet has shut down the pod, or it was force deleted.
 fn is_shut_down(pod: &Pod) -> bool {
     let meta = &pod.metadata;
     meta.deletion_timestamp.is_some() && meta.deletion_grace_period_seconds == Some(0)

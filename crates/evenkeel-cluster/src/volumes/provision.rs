@@ -1,4 +1,4 @@
-//! Volumes that are made for a claim.
+//! Dynamic provisioning of volumes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::pods::is_terminal;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
-/// The class a cluster begins with, and what makes its volumes.
+/// The initial StorageClass and its provisioner.
 const STANDARD: &str = "standard";
 const PROVISIONER: &str = "evenkeel.dev/simulated";
 
-/// Means that volumes of a class are made by people.
+/// The provisioner of classes whose volumes are created by administrators.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// How long to wait before the storage class is tried again.
+/// How long to wait before creation of the StorageClass is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Makes the storage class `standard`, unless the cluster has classes of its own; retries until that
-/// works, since an error would end all controllers.
+/// Creates the StorageClass `standard` unless the cluster has StorageClasses. Retries until that
+/// succeeds, since an error would stop all controllers.
 pub(super) async fn standard(client: Client, stop: Stop) -> Result<()> {
     while let Err(error) = create_standard(&client).await {
         tracing::warn!(%error, "the storage class {STANDARD} cannot be created, and is retried");
@@ -62,9 +62,9 @@ async fn create_standard(client: &Client) -> Result<()> {
     }
 }
 
-/// The claim with the cluster's default class, if it leaves the choice to the cluster.
+/// Sets the cluster's default StorageClass if the PVC names none.
 ///
-/// Admission does the same for claims that come after the class.
+/// Admission does the same for PVCs created after the class.
 pub(super) async fn with_default_class(
     cx: &Context<PersistentVolumeClaim>,
     claim: &Arc<PersistentVolumeClaim>,
@@ -77,7 +77,7 @@ pub(super) async fn with_default_class(
         let annotations = class.metadata.annotations.as_ref();
         annotations.is_some_and(|all| all.get(DEFAULT_CLASS).is_some_and(|value| value == "true"))
     });
-    // The newest of several counts, the first by name of those.
+    // The newest default class is used, and of those the first by name.
     let newest = defaults.max_by_key(|class| {
         let created = class.metadata.creation_timestamp.as_ref().map(|time| time.0);
         (created, std::cmp::Reverse(class.metadata.name.clone()))
@@ -88,7 +88,7 @@ pub(super) async fn with_default_class(
     Ok(cx.update(&next).await?)
 }
 
-/// Makes a volume for the claim, if its class says how.
+/// Provisions a volume for the PVC if its class has a provisioner.
 pub(super) async fn provision(
     cx: &Context<PersistentVolumeClaim>,
     claim: &PersistentVolumeClaim,
@@ -113,7 +113,7 @@ pub(super) async fn provision(
         return Ok(());
     }
     match cx.create(&volume(claim, &class)).await {
-        // Its own event brings the claim up again, and then it is bound.
+        // The volume's event enqueues the PVC, which is bound then.
         Ok(made) => {
             let made = made.metadata.name.as_deref().unwrap_or_default();
             let text = format!("Successfully provisioned volume {made}");
@@ -125,14 +125,14 @@ pub(super) async fn provision(
     }
 }
 
-/// Whether a pod needs the claim.
+/// Whether a pod uses the PVC.
 async fn is_used(cx: &Context<PersistentVolumeClaim>) -> Result<bool> {
     let pods = cx.list::<Pod>().index(PODS, cx.key().as_str()).await?;
     Ok(pods.iter().any(|pod| !is_terminal(pod)))
 }
 
 fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> PersistentVolume {
-    // Named by uid: a second try meets the first one's volume.
+    // Named by uid: a retry finds the volume of the first attempt.
     let name = format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default());
     let spec = claim.spec.as_ref();
     let requests = spec.and_then(|spec| spec.resources.as_ref()).and_then(|r| r.requests.clone());
@@ -150,7 +150,7 @@ fn volume(claim: &PersistentVolumeClaim, class: &StorageClass) -> PersistentVolu
             access_modes: spec.and_then(|spec| spec.access_modes.clone()),
             capacity: requests,
             claim_ref: Some(bind::reference(claim)),
-            // Any source would do: nothing is behind it.
+            // Any source would do: there is no storage behind it.
             host_path: Some(HostPathVolumeSource {
                 path: format!("/var/lib/evenkeel/{name}"),
                 type_: None,

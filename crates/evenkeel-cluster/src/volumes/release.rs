@@ -1,7 +1,7 @@
-//! Volumes: available, bound, or released when their claim is gone.
+//! The phase of volumes: Available, Bound, or Released once their PVC is deleted.
 //!
-//! A volume that is being deleted gets its phase like any other: the finalizer that protects it goes
-//! only when the phase is no longer `Bound`.
+//! A volume that is being deleted gets its phase like any other: its protection finalizer is
+//! removed only when the phase is no longer `Bound`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVo
 
 use super::bind::BY_CONTROLLER;
 
-/// Names what provisioned a volume.
+/// Names the provisioner of a volume.
 pub(super) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 pub(super) struct Volumes;
@@ -23,7 +23,7 @@ impl Reconciler for Volumes {
         let Some(spec) = &volume.spec else { return Ok(Action::done()) };
         let bound = spec.claim_ref.as_ref().filter(|reference| is_set(reference.uid.as_ref()));
         let Some(reference) = bound else {
-            // Unused, or reserved for a claim that is not bound to it yet.
+            // Unused, or reserved for a PVC that is not bound to it yet.
             set_phase(cx, &volume, "Available").await?;
             return Ok(Action::done());
         };
@@ -32,14 +32,14 @@ impl Reconciler for Volumes {
         };
         let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref());
         if !is_set(named) {
-            // The claim's side of the binding is written by the claim's reconcile.
+            // The PVC side of the binding is written when the PVC is reconciled.
             return Ok(Action::done());
         }
         if named == volume.metadata.name.as_ref() {
             set_phase(cx, &volume, "Bound").await?;
             return Ok(Action::done());
         }
-        // The claim is bound to another volume.
+        // The PVC is bound to another volume.
         let policy = spec.persistent_volume_reclaim_policy.as_deref();
         if has_annotation(&volume, PROVISIONED_BY) && policy == Some("Delete") {
             return release(cx, &volume).await;
@@ -56,7 +56,7 @@ fn has_annotation(volume: &PersistentVolume, name: &str) -> bool {
     volume.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(name))
 }
 
-/// The claim a volume is bound to, unless it is gone.
+/// Returns the PVC a volume is bound to, if it exists.
 async fn find(
     cx: &Context<PersistentVolume>,
     reference: &ObjectReference,
@@ -67,14 +67,14 @@ async fn find(
     if let Some(claim) = cx.get::<PersistentVolumeClaim>(&key).await?.filter(|claim| same(claim)) {
         return Ok(Some(claim));
     }
-    // Volumes and claims are watched separately: the cache may have a volume before its claim.
+    // Volumes and PVCs are watched separately: the cache may have a volume before its PVC.
     let live = cx.live().get::<PersistentVolumeClaim>(&key).await?;
     Ok(live.filter(same).map(Arc::new))
 }
 
-/// The claim is gone: the reclaim policy decides whether the volume goes too.
+/// Handles the deletion of the PVC: the reclaim policy decides whether the volume is deleted.
 async fn release(cx: &Context<PersistentVolume>, volume: &PersistentVolume) -> Result<Action> {
-    // `Failed` stays visible.
+    // The phase `Failed` is kept.
     if phase(volume) != Some("Failed") {
         set_phase(cx, volume, "Released").await?;
     }
@@ -86,8 +86,8 @@ async fn release(cx: &Context<PersistentVolume>, volume: &PersistentVolume) -> R
     Ok(Action::done())
 }
 
-/// Takes back a binding to a claim that is bound to another volume. A claim that a user named stays
-/// named.
+/// Reverts a binding to a PVC that is bound to another volume. A PVC that a user referenced stays
+/// referenced.
 async fn unbind(cx: &Context<PersistentVolume>, volume: &PersistentVolume) -> Result<Action> {
     let mut next = volume.clone();
     let by_controller =

@@ -1,4 +1,4 @@
-//! Claims and volumes, from asking to release.
+//! Binding, provisioning, release and protection of PVCs and volumes.
 
 use evenkeel::Key;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -169,7 +169,7 @@ async fn a_class_may_wait_for_a_pod() {
     assert!(!super::bind::is_bound(&claims.get("data").await.unwrap()));
     let pod: Pod = using_pod(&cluster).await;
     let claim = bound(&cluster, "data").await;
-    // In use, it outlives the wish to delete it.
+    // A PVC in use is not deleted.
     claims.delete("data", &DeleteParams::default()).await.unwrap();
     settle().await;
     assert!(claims.get_opt("data").await.unwrap().is_some());

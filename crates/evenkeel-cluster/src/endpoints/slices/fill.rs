@@ -1,4 +1,4 @@
-//! Which endpoint goes into which slice, with as few writes as can be.
+//! Distributes endpoints over slices with as few writes as possible.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::super::{HEADLESS, has_address};
 use super::{MANAGER, key, metadata};
 
-/// How many endpoints a slice holds.
+/// The maximum number of endpoints per slice.
 const FULL: usize = 100;
 
 /// Endpoints that have the same ports.
@@ -27,7 +27,7 @@ impl Group {
     }
 }
 
-/// What is to be written.
+/// The slices to write.
 #[derive(Default)]
 pub(super) struct SlicePlan {
     create: Vec<EndpointSlice>,
@@ -35,7 +35,7 @@ pub(super) struct SlicePlan {
     pub(super) delete: Vec<Arc<EndpointSlice>>,
 }
 
-/// A slice that may get other endpoints.
+/// A slice that may receive other endpoints.
 struct Open {
     slice: EndpointSlice,
     endpoints: Vec<Endpoint>,
@@ -72,7 +72,8 @@ impl SlicePlan {
         }
         delete.extend(by_ports.into_values().flatten());
         if kept == 0 && create.is_empty() {
-            // A service always has a slice, so that its absence means that nobody looked.
+            // A Service always has a slice, so that a missing slice means that it was not
+            // reconciled yet.
             let placeholder = slice(service, family, Vec::new(), Vec::new())?;
             let same = delete.iter().position(|slice| {
                 is_owned(slice, service)
@@ -85,7 +86,7 @@ impl SlicePlan {
                 None => create.push(placeholder),
             }
         }
-        // A slice that is no longer needed becomes one that is.
+        // A slice that is no longer needed is reused for one that is.
         while let Some(at) = delete.iter().position(|slice| is_owned(slice, service)) {
             let Some(next) = create.pop() else { break };
             let former = delete.remove(at);
@@ -96,7 +97,7 @@ impl SlicePlan {
         Ok(())
     }
 
-    /// Distributes endpoints with the same ports; gives how many of the present slices stay.
+    /// Distributes endpoints with the same ports. Returns how many of the existing slices remain.
     fn fill(
         &mut self,
         service: &Service,
@@ -121,7 +122,7 @@ impl SlicePlan {
             open.push(Open { slice: next, endpoints, changed });
         }
         let mut left: Vec<Endpoint> = wanted.into_values().collect();
-        // Slices that are written anyway are filled first, the fullest of them before others.
+        // Slices that are written anyway are filled first, the fullest first.
         let mut order: Vec<usize> = (0..open.len()).filter(|at| open[*at].changed).collect();
         order.sort_by_key(|at| std::cmp::Reverse(open[*at].endpoints.len()));
         for at in order {
@@ -162,7 +163,7 @@ impl SlicePlan {
     pub(super) async fn carry_out(self, cx: &Context<Service>) -> Result<()> {
         for slice in &self.create {
             match cx.create(slice).await {
-                // The namespace goes, and the service with it.
+                // The namespace is terminating, and the Service with it.
                 Err(error) if error.is_forbidden() => return Ok(()),
                 answer => drop(answer?),
             }
@@ -177,7 +178,7 @@ impl SlicePlan {
     }
 }
 
-/// What makes two states of an endpoint the same endpoint.
+/// Returns what identifies an endpoint across updates.
 fn identity(endpoint: &Endpoint) -> (Option<String>, Vec<String>, Option<String>) {
     let target = endpoint.target_ref.as_ref().and_then(|target| target.uid.clone());
     (target, endpoint.addresses.clone(), endpoint.hostname.clone())
@@ -188,7 +189,7 @@ fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
     owners.iter().any(|owner| Some(&owner.uid) == service.metadata.uid.as_ref())
 }
 
-/// Another slice's metadata, with the labels of this one.
+/// Returns the metadata of `former` with the labels of `next`.
 fn relabelled(former: &EndpointSlice, next: &EndpointSlice) -> ObjectMeta {
     ObjectMeta { labels: next.metadata.labels.clone(), ..former.metadata.clone() }
 }

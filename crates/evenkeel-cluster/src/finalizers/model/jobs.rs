@@ -66,7 +66,7 @@ async fn step(model: &mut Model) {
     match action {
         8 => model.delete(&pods, &pod).await,
         9 => {
-            // A value that no Job selects, or back to none, which releases it as well.
+            // A value that no Job selects, or none, which releases the pod as well.
             let value = if model.chance(2) { json!("other") } else { json!(null) };
             let labels = json!({"batch.kubernetes.io/controller-uid": value, "app": value});
             model.patch(&pods, &pod, json!({"metadata": {"labels": labels}})).await;

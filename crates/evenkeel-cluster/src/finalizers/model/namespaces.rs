@@ -1,4 +1,4 @@
-//! `kubernetes` on namespaces, with content that has finalizers of its own.
+//! `kubernetes` on namespaces, with content that has other finalizers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const CONTROLLERS: &[&str] = &[
     crate::volumes::VOLUME_PROTECTION,
 ];
 
-/// A finalizer of the model's own, which it removes after a while.
+/// The finalizer of the model, which it removes after a while.
 const OWN: &str = "example.com/model";
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn left(client: kube::Client) -> Vec<String> {
     terminating::<Namespace>(client).await
 }
 
-/// Removes the model's own finalizer everywhere.
+/// Removes the model's finalizer from all objects.
 async fn release(model: &Model) {
     for map in model.list::<ConfigMap>().await {
         if crate::finalizers::has(&map, OWN) {

@@ -15,7 +15,7 @@ async fn owners_go_whatever_depends_on_them() {
 
 async fn model(seed: u64) -> Result<(), String> {
     let model = Model::after(seed, CONTROLLERS, 60, step).await;
-    // Nothing is deleted but what was; the namespaces stay.
+    // The namespaces are not deleted.
     model.settle(left).await
 }
 
@@ -40,7 +40,7 @@ async fn step(model: &mut Model) {
         }
         6 => model.restart(),
         7 | 8 => {
-            // New owners for an old object may close a circle.
+            // New owners for an existing object may form a cycle.
             let Some(map) = model.any::<ConfigMap>().await else { return };
             let owners = owners(model).await;
             let patch = json!({"metadata": {"ownerReferences": owners}});
@@ -62,7 +62,7 @@ async fn step(model: &mut Model) {
     }
 }
 
-/// Up to two owners, of any namespace, that block their owner's deletion or do not.
+/// Returns up to two owners, of any namespace, that block owner deletion or not.
 async fn owners(model: &Model) -> Vec<Value> {
     let mut owners = Vec::new();
     for _ in 0..model.dice.roll(3) {

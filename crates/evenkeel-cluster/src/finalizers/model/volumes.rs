@@ -125,7 +125,7 @@ async fn claim(model: &mut Model) {
     model.create::<PersistentVolumeClaim>(claim).await;
 }
 
-/// A pod that uses a claim, on a node or not.
+/// Creates a pod that uses a PVC, on a node or not.
 async fn pod(model: &mut Model) {
     let Some(claim) = model.any::<PersistentVolumeClaim>().await else { return };
     let mut pod = json!({

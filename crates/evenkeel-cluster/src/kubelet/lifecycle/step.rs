@@ -1,4 +1,4 @@
-//! What happens to one container of a pod at one moment.
+//! One step of one container.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::kubelet::instance::{
 use crate::kubelet::pod_containers::Role;
 use crate::kubelet::{probes, process, restart};
 
-/// How often a container is retried whose image is wrong in a way that no back-off counts.
+/// The retry interval for image errors that have no backoff.
 const RETRY: Duration = Duration::from_secs(10);
 
 impl Lifecycle {
-    /// Does what is due for one container. Returns whether its state has changed.
+    /// Performs what is due for one container. Returns whether its state changed.
     pub(super) fn step(
         &mut self,
         index: usize,
@@ -68,7 +68,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether the containers that come before one let it start.
+    /// Whether the preceding containers are initialized.
     fn has_turn(&self, index: usize, role: Role) -> bool {
         let before = match role {
             Role::Ephemeral => 0,
@@ -77,7 +77,7 @@ impl Lifecycle {
         self.sandbox && self.containers[..before].iter().all(|it| it.initialized)
     }
 
-    /// Starts a container, for the first time or again.
+    /// Starts or restarts a container.
     fn start(
         &mut self,
         index: usize,
@@ -90,7 +90,7 @@ impl Lifecycle {
         if let State::Exited(exited) = &instance.state {
             instance.last = Some(exited.end.clone());
         }
-        // An image that a container has run from is on the node.
+        // An image that the container has run from is present on the node.
         let pulls = !instance.has_run() || member.pull_policy == "Always";
         if let Some(error) = image::check(member, subject.simulation.image_pull_error, pulls) {
             let retry = match error {
@@ -197,13 +197,13 @@ impl Lifecycle {
         true
     }
 
-    /// Whether everything has exited that a container waits for before it gets SIGTERM: a sidecar
-    /// stops after the app containers and the sidecars that were started after it.
+    /// Whether SIGTERM may be sent: a sidecar stops after the app containers and the sidecars that
+    /// were started after it.
     fn is_last_turn(&self, index: usize, role: Role) -> bool {
         role != Role::Sidecar || !self.containers[index + 1..].iter().any(Instance::is_running)
     }
 
-    /// Notes that a container has exited, and when it is restarted.
+    /// Records the exit of a container, and when it is restarted.
     fn exit(
         &mut self,
         index: usize,

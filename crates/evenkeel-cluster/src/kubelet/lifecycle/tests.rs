@@ -1,4 +1,4 @@
-//! The state machine by itself: what a pod's status shows over time, without a cluster.
+//! The state machine without a cluster: the pod status over time.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::options::Delays;
 
 mod random;
 
-/// A pod on its node, in a time that passes only here.
+/// A pod on its node, with its own time.
 struct Run {
     pod: Pod,
     simulation: PodSimulation,
@@ -50,7 +50,7 @@ impl Run {
         Time(start + jiff::SignedDuration::try_from(self.now).unwrap())
     }
 
-    /// Does what is due now.
+    /// Performs what is due now.
     fn advance(&mut self) {
         let (now, wall) = (self.begun + self.now, self.wall());
         let inputs = Inputs {
@@ -73,7 +73,7 @@ impl Run {
         self.pod.status = Some(status::of(&self.pod, &self.lifecycle, &facts, &wall));
     }
 
-    /// Lets time pass; returns what was shown whenever that changed.
+    /// Advances time. Returns what was shown whenever that changed.
     fn until(&mut self, seconds: u64) -> Vec<String> {
         let (end, mut shown) = (Duration::from_secs(seconds), Vec::new());
         let mut last = String::new();
@@ -93,7 +93,7 @@ impl Run {
         shown
     }
 
-    /// The phase and the containers, as kubectl shows them.
+    /// Returns phase and containers, as kubectl shows them.
     fn shown(&self) -> String {
         let status = self.pod.status.as_ref().unwrap();
         let lists = [
@@ -119,7 +119,7 @@ impl Run {
     }
 }
 
-/// `name=state`, with the count of restarts where there are any.
+/// `name=state`, with the restart count if there is one.
 fn container(status: &ContainerStatus) -> String {
     let state = status.state.as_ref().unwrap();
     let state = if state.running.is_some() {
@@ -205,7 +205,7 @@ async fn a_failing_init_container_holds_back_the_others() {
         run.condition("Ready"),
         "False ContainersNotReady containers with unready status: [app]"
     );
-    // Once it succeeds, the pod comes up.
+    // Once it succeeds, the pod starts.
     run.simulation = PodSimulation::default();
     assert_eq!(run.until(60).last().unwrap(), "36s Running migrate=Completed(0)*3 app=ready");
 
@@ -252,7 +252,7 @@ async fn a_wrong_image_name_or_one_that_is_never_pulled_has_its_own_reason() {
     let mut run = Run::new(&pod("Always", &json!({"image": "App:1"})), "");
     assert_eq!(run.until(60), ["0s Pending app=InvalidImageName"]);
     assert_eq!(run.events.len(), 2, "reported once: {:?}", run.events);
-    // The image of a pod can be corrected.
+    // The image of a pod can be changed.
     run.pod.spec.as_mut().unwrap().containers[0].image = Some("app:1".to_owned());
     assert_eq!(run.until(61).last().unwrap(), "60s Running app=ready");
     let mut run = Run::new(&pod("Always", &json!({"image": "registry.invalid:5000/app:1"})), "");
@@ -362,7 +362,7 @@ async fn a_liveness_probe_that_fails_restarts_the_container() {
         "terminationGracePeriodSeconds": 4,
     }});
     let mut run = Run::new(&pod("OnFailure", &probe), "fail-liveness=15s,ignore-term");
-    // Failures after 20 and 30 s; the grace period is the probe's.
+    // It fails after 20 and 30 s; the grace period is that of the probe.
     assert_eq!(
         run.until(69),
         [

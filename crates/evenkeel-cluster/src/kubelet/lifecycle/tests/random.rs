@@ -1,4 +1,4 @@
-//! Random pods, plans and interruptions: what holds for every pod at every moment.
+//! Random pods, simulations and interruptions: invariants of every pod at any time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Run, named};
 
-/// A generator of numbers that repeat for the same seed.
+/// A seeded random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -86,7 +86,7 @@ fn spec(numbers: &mut Numbers) -> Value {
     spec
 }
 
-/// Checks what holds of every pod; returns the restarts of its containers.
+/// Checks the invariants of every pod. Returns the restarts of its containers.
 fn check(run: &Run, before: &[i32], phase: &str) -> Vec<i32> {
     let status = run.pod.status.as_ref().unwrap();
     let inits = status.init_container_statuses.as_deref().unwrap_or_default();
