@@ -4,7 +4,7 @@
 //! pods that changed. The cache reads this process's own writes, so pods created a moment ago are
 //! counted without upstream's expectations.
 
-mod digest;
+mod summary;
 
 mod set;
 
@@ -24,7 +24,7 @@ use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use crate::controller_ref;
 use crate::options::ClusterOptions;
 use crate::pods;
-use digest::{Digest, Digests};
+use summary::{Digest, Digests};
 use set::Set;
 
 pub(crate) const NAME: &str = "replicaset-controller";
