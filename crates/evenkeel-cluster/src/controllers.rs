@@ -36,7 +36,7 @@ const ALL: &[(&str, Register)] = &[
     (node_lifecycle::NAME, node_lifecycle::register),
     (nodes::NAME, nodes::register),
     (replicaset::NAME, replicaset::register),
-    (replicaset::ELDER, replicaset::register_elder),
+    (replicaset::REPLICATION_CONTROLLER, replicaset::register_replication_controllers),
     (scheduler::NAME, scheduler::register),
     (statefulset::NAME, statefulset::register),
 ];

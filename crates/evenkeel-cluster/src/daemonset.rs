@@ -109,7 +109,7 @@ impl Reconciler for DaemonSets {
             work.update().await?;
         }
         work.clean_up().await?;
-        let wait = work.report().await?;
+        let wait = work.update_status().await?;
         Ok(wait.map_or(Action::done(), Action::requeue_after))
     }
 }
@@ -263,7 +263,7 @@ impl Work<'_> {
     }
 
     /// Writes the status if it changed. Returns when the next pod becomes available.
-    async fn report(&self) -> Result<Option<Duration>> {
+    async fn update_status(&self) -> Result<Option<Duration>> {
         let old = self.set.status.clone().unwrap_or_default();
         let mut status = DaemonSetStatus {
             collision_count: Some(self.history.collisions).filter(|&count| count > 0),

@@ -76,7 +76,7 @@ impl Rollout<'_> {
     async fn run(mut self) -> Result<Action> {
         if self.deployment.metadata.deletion_timestamp.is_some() {
             let (new, _) = self.generations();
-            return self.report(new.as_deref()).await;
+            return self.update_status(new.as_deref()).await;
         }
         self.tell_pause();
         if self.spec.paused == Some(true) || self.is_scaling() {

@@ -36,7 +36,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use self::graph::{Graph, Place, State};
+use self::graph::{Graph, Identity, State};
 use crate::discovery::{Type, Types};
 use crate::options::ClusterOptions;
 
@@ -47,14 +47,14 @@ pub(crate) const NAME: &str = "garbage-collector-controller";
 const WORKERS: usize = 8;
 
 /// How long types may take to sync before processing starts without them, as upstream.
-const SYNC: Duration = Duration::from_secs(30);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often discovery is repeated when no CRD has changed, as upstream: a server may store a CRD
 /// before it serves the type, and not every type has a CRD.
-const REDISCOVER: Duration = Duration::from_secs(30);
+const REDISCOVER_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long to wait before a failed discovery is retried.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Registers the garbage collector.
 pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
@@ -72,15 +72,15 @@ struct Collector {
     /// Types may have been added or removed.
     changed: Notify,
     /// CRDs that were deleted.
-    undefined: Mutex<BTreeSet<String>>,
+    deleted_crds: Mutex<BTreeSet<String>>,
 }
 
 /// The result of processing an object.
-enum Looked {
+enum Outcome {
     /// Nothing to do until the object changes.
     Done,
     /// Requeue the object.
-    Again,
+    Requeue,
 }
 
 impl Collector {
@@ -92,7 +92,7 @@ impl Collector {
             types: RwLock::default(),
             queue: Queue::default(),
             changed: Notify::new(),
-            undefined: Mutex::default(),
+            deleted_crds: Mutex::default(),
         })
     }
 
@@ -101,7 +101,7 @@ impl Collector {
         tokio::select! {
             biased;
             () = stop.requested() => {}
-            never = self.follow_types(&mut workers) => match never {},
+            never = self.run_discovery(&mut workers) => match never {},
         }
         self.queue.shutdown();
         while workers.join_next().await.is_some() {}
@@ -113,44 +113,44 @@ impl Collector {
     }
 
     /// Watches the discovered types. Workers start once the initial objects are listed.
-    async fn follow_types(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Infallible {
+    async fn run_discovery(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Infallible {
         // CRDs are watched before discovery, so that no type added meanwhile is missed.
-        let _definitions = self.watch_definitions();
+        let _crds = self.watch_crds();
         let mut watched = BTreeMap::new();
         loop {
             match Types::discover(self.client.kube()).await {
-                Ok(types) => self.follow(types, &mut watched).await,
+                Ok(types) => self.update_watches(types, &mut watched).await,
                 Err(error) => {
                     tracing::warn!(%error, "the types of the cluster cannot be told");
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                     continue;
                 }
             }
             while workers.len() < WORKERS {
-                workers.spawn(self.clone().work());
+                workers.spawn(self.clone().run_worker());
             }
             // A timeout triggers discovery like a notification does.
-            let _ = timeout(REDISCOVER, self.changed.notified()).await;
+            let _ = timeout(REDISCOVER_INTERVAL, self.changed.notified()).await;
         }
     }
 
     /// Watches CRDs.
-    fn watch_definitions(self: &Arc<Self>) -> Option<Subscription> {
+    fn watch_crds(self: &Arc<Self>) -> Option<Subscription> {
         let collector = Arc::downgrade(self);
-        let told = move |event: ObjectEvent| {
+        let on_event = move |event: ObjectEvent| {
             let Some(collector) = collector.upgrade() else { return };
             let name = event.object().meta().key().name();
             match &event {
                 ObjectEvent::Deleted { .. } => {
-                    collector.undefined.lock().insert(name.to_owned());
+                    collector.deleted_crds.lock().insert(name.to_owned());
                 }
                 _ => {
-                    collector.undefined.lock().remove(name);
+                    collector.deleted_crds.lock().remove(name);
                 }
             }
             collector.changed.notify_one();
         };
-        match watch(self.cache(), &Kind::of::<CustomResourceDefinition>(), told) {
+        match watch(self.cache(), &Kind::of::<CustomResourceDefinition>(), on_event) {
             Ok(subscription) => Some(subscription),
             Err(error) => {
                 tracing::error!(%error, "custom resources that are defined later stay unnoticed");
@@ -160,15 +160,19 @@ impl Collector {
     }
 
     /// Starts watches of added types and stops those of removed types.
-    async fn follow(self: &Arc<Self>, types: Types, watched: &mut BTreeMap<Kind, Subscription>) {
+    async fn update_watches(
+        self: &Arc<Self>,
+        types: Types,
+        watched: &mut BTreeMap<Kind, Subscription>,
+    ) {
         let wanted: BTreeSet<Kind> = types
             .iter()
-            .filter(|found| is_collected(found))
+            .filter(|found| is_collectable(found))
             .map(|found| found.kind.clone())
             .collect();
         let whole = types.stale.is_empty();
         *self.types.write() = types;
-        let gone: Vec<Kind> =
+        let removed: Vec<Kind> =
             watched.keys().filter(|kind| whole && !wanted.contains(*kind)).cloned().collect();
         let mut added = false;
         for kind in &wanted {
@@ -181,30 +185,30 @@ impl Collector {
                 Err(error) => tracing::error!(%error, %kind, "cannot be garbage-collected"),
             }
         }
-        if added && timeout(SYNC, synced(watched)).await.is_err() {
+        if added && timeout(SYNC_TIMEOUT, wait_for_sync(watched)).await.is_err() {
             tracing::warn!("not all types could be listed, proceeding anyway");
         }
         let mut due = Vec::new();
-        for kind in &gone {
+        for kind in &removed {
             watched.remove(kind);
             let renewed = watched.iter().any(|(other, subscription)| {
                 let listed =
                     || matches!(subscription.wait_until_synced().now_or_never(), Some(Ok(())));
                 other.is(kind.group(), kind.kind()) && listed()
             });
-            let definition = format!("{}.{}", kind.plural(), kind.group());
+            let crd = format!("{}.{}", kind.plural(), kind.group());
             let mut graph = self.graph.lock();
             // Objects that were not listed in another version, and those whose CRD is deleted, do
             // not exist. A type that is merely not served may still have objects.
-            if renewed || self.undefined.lock().remove(&definition) {
-                graph.gone_with(kind, &mut due);
+            if renewed || self.deleted_crds.lock().remove(&crd) {
+                graph.remove_kind(kind, &mut due);
             } else {
-                graph.forget(kind);
+                graph.forget_kind(kind);
             }
         }
         if added {
             // Their owners may be of a type that was not known before.
-            due.extend(self.graph.lock().unknown());
+            due.extend(self.graph.lock().with_unknown_owner());
         }
         self.enqueue(due);
     }
@@ -226,13 +230,13 @@ impl Collector {
         if let Some(old) = event.old() {
             let replaced = event.new().is_none_or(|new| new.meta().uid() != old.meta().uid());
             if replaced {
-                graph.gone(old.meta().uid(), &mut due);
+                graph.remove(old.meta().uid(), &mut due);
             }
         }
         if let Some(new) = event.new() {
             let meta = new.meta();
-            let lookup = |owner: &Owner| self.cached(owner, meta.key());
-            graph.seen(kind, meta, lookup, &mut due);
+            let lookup = |owner: &Owner| self.cached_owner(owner, meta.key());
+            graph.upsert(kind, meta, lookup, &mut due);
         }
         drop(graph);
         self.enqueue(due);
@@ -245,44 +249,48 @@ impl Collector {
     }
 
     /// Returns the cached object that an owner reference names, if its uid matches.
-    fn cached(&self, owner: &Owner, child: &Key) -> Option<(Place, State)> {
-        let place = self.place(owner, child)?;
-        if !self.cache().is_declared(&place.kind) {
+    fn cached_owner(&self, owner: &Owner, child: &Key) -> Option<(Identity, State)> {
+        let identity = self.resolve_owner(owner, child)?;
+        if !self.cache().is_declared(&identity.kind) {
             return None;
         }
-        let entry = self.cache().get(&place.kind, &place.key).ok()??;
+        let entry = self.cache().get(&identity.kind, &identity.key).ok()??;
         let meant = *entry.meta().uid() == owner.uid;
-        meant.then(|| (place, State::of(entry.meta())))
+        meant.then(|| (identity, State::of(entry.meta())))
     }
 
     /// Returns where an owner reference points; `None` if its type is unknown, or namespaced and
     /// the child is cluster-scoped.
-    fn place(&self, owner: &Owner, child: &Key) -> Option<Place> {
+    fn resolve_owner(&self, owner: &Owner, child: &Key) -> Option<Identity> {
         let kind = self.types.read().named(&owner.group, &owner.kind)?.clone();
         let namespace = child.namespace().filter(|_| kind.namespaced());
         if kind.namespaced() && namespace.is_none() {
             return None;
         }
         let key = Key::new(namespace, &owner.name);
-        Some(Place { kind, key })
+        Some(Identity { kind, key })
     }
 
     /// Returns the object at a place if it has this uid.
-    async fn entry(&self, place: &Place, uid: &Uid) -> Result<Option<Arc<Entry>>, Error> {
-        let found = self.client.dynamic(&place.kind).peek(&place.key).await?;
+    async fn read_object(
+        &self,
+        identity: &Identity,
+        uid: &Uid,
+    ) -> Result<Option<Arc<Entry>>, Error> {
+        let found = self.client.dynamic(&identity.kind).peek(&identity.key).await?;
         Ok(found.filter(|entry| entry.meta().uid() == uid))
     }
 
-    async fn work(self: Arc<Self>) {
+    async fn run_worker(self: Arc<Self>) {
         while let Some(item) = self.queue.get().await {
-            self.attend_to(&item).await;
+            self.process_item(&item).await;
         }
     }
 
-    async fn attend_to(&self, item: &Item<Uid, ()>) {
-        let again = match self.attend(&item.key).await {
-            Ok(Looked::Done) => false,
-            Ok(Looked::Again) => true,
+    async fn process_item(&self, item: &Item<Uid, ()>) {
+        let again = match self.process(&item.key).await {
+            Ok(Outcome::Done) => false,
+            Ok(Outcome::Requeue) => true,
             Err(error) => {
                 tracing::warn!(uid = %item.key, %error, "garbage collection failed, and is retried");
                 true
@@ -296,25 +304,25 @@ impl Collector {
     }
 
     /// Processes one object.
-    async fn attend(&self, uid: &Uid) -> Result<Looked, BoxError> {
-        let Some(found) = self.graph.lock().find(uid) else { return Ok(Looked::Done) };
+    async fn process(&self, uid: &Uid) -> Result<Outcome, BoxError> {
+        let Some(found) = self.graph.lock().find(uid) else { return Ok(Outcome::Done) };
         match found.state {
-            State::Unseen | State::Deleting => Ok(Looked::Done),
-            State::Live => self.judge(uid, &found).await,
-            State::Orphaning => self.orphan(uid, &found.place).await,
-            State::Foreground => self.release(uid, &found.place).await,
+            State::Unseen | State::Deleting => Ok(Outcome::Done),
+            State::Live => self.attempt_to_delete(uid, &found).await,
+            State::Orphaning => self.orphan_dependents(uid, &found.identity).await,
+            State::Foreground => self.release_foreground(uid, &found.identity).await,
         }
     }
 }
 
 /// Events have no owners or dependents. All other types that can be watched are collected.
-fn is_collected(found: &Type) -> bool {
+fn is_collectable(found: &Type) -> bool {
     let is_event = found.kind.is("", "Event") || found.kind.is("events.k8s.io", "Event");
     found.can(&["delete", "list", "watch"]) && !is_event
 }
 
 /// Waits until all types are synced.
-async fn synced(watched: &BTreeMap<Kind, Subscription>) {
+async fn wait_for_sync(watched: &BTreeMap<Kind, Subscription>) {
     for (kind, subscription) in watched {
         if let Err(error) = subscription.wait_until_synced().await {
             tracing::warn!(%error, %kind, "is garbage-collected without being listed");
@@ -326,10 +334,10 @@ async fn synced(watched: &BTreeMap<Kind, Subscription>) {
 fn watch(
     cache: &Cache,
     kind: &Kind,
-    told: impl FnMut(ObjectEvent) + Send + 'static,
+    on_event: impl FnMut(ObjectEvent) + Send + 'static,
 ) -> Result<Subscription, BoxError> {
     if !cache.is_declared(kind) {
         cache.declare(kind, TypeOptions::new().metadata_only().optional())?;
     }
-    Ok(cache.informer(kind)?.subscribe(told))
+    Ok(cache.informer(kind)?.subscribe(on_event))
 }

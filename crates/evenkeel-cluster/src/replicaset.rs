@@ -24,31 +24,34 @@ use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use crate::controller_ref;
 use crate::options::ClusterOptions;
 use crate::pods;
-use summary::{Digest, Digests};
-use set::Set;
+use set::ReplicaSetLike;
+use summary::{PodSummaries, PodSummary};
 
 pub(crate) const NAME: &str = "replicaset-controller";
-pub(crate) const ELDER: &str = "replicationcontroller-controller";
+pub(crate) const REPLICATION_CONTROLLER: &str = "replicationcontroller-controller";
 
 /// How many pods one reconcile creates or deletes at most, as upstream.
 const BURST: usize = 500;
 
-struct Sets<S> {
-    digests: Digests,
+struct ReplicaSets<S> {
+    summaries: PodSummaries,
     marker: PhantomData<fn() -> S>,
 }
 
 pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
-    register_sets::<ReplicaSet>(manager)
+    register_kind::<ReplicaSet>(manager)
 }
 
-pub(crate) fn register_elder(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
-    register_sets::<ReplicationController>(manager)
+pub(crate) fn register_replication_controllers(
+    manager: &Manager,
+    _: &ClusterOptions,
+) -> Result<(), BoxError> {
+    register_kind::<ReplicationController>(manager)
 }
 
-fn register_sets<S: Set>(manager: &Manager) -> Result<(), BoxError> {
+fn register_kind<S: ReplicaSetLike>(manager: &Manager) -> Result<(), BoxError> {
     manager
-        .controller(Sets::<S> { digests: Digests::default(), marker: PhantomData })
+        .controller(ReplicaSets::<S> { summaries: PodSummaries::default(), marker: PhantomData })
         .named(S::CONTROLLER)
         .owns::<Pod>()
         .watch(controller_ref::orphans_concern::<Pod, S>())
@@ -58,28 +61,28 @@ fn register_sets<S: Set>(manager: &Manager) -> Result<(), BoxError> {
 }
 
 /// A pod of the ReplicaSet.
-struct Member {
+struct SetPod {
     entry: Arc<Entry>,
-    digest: Digest,
+    summary: PodSummary,
 }
 
-impl<S: Set> Reconciler for Sets<S> {
+impl<S: ReplicaSetLike> Reconciler for ReplicaSets<S> {
     type Object = S;
 
     async fn reconcile(&self, cx: &Context<S>) -> Result<Action> {
         let Some(set) = cx.object() else {
-            self.digests.forget(cx.key());
+            self.summaries.forget(cx.key());
             return Ok(Action::done());
         };
         let Some(selector) = set.selector() else { return Ok(Action::done()) };
         let entries = controller_ref::claim::<_, Pod>(cx, &*set, &selector).await?;
-        let mut members = self.digests.of(cx.key(), entries)?;
+        let mut set_pods = self.summaries.of(cx.key(), entries)?;
         let mut managed = Ok(());
         if set.meta().deletion_timestamp.is_none() {
-            managed = self.manage(cx, &set, &mut members).await;
+            managed = self.manage(cx, &set, &mut set_pods).await;
         }
-        let failure = managed.as_ref().err().map(Failure::tell);
-        let next = self.report(cx, &set, &members, failure).await?;
+        let failure = managed.as_ref().err().map(Failure::reason_and_message);
+        let next = self.update_status(cx, &set, &set_pods, failure).await?;
         match managed {
             Ok(()) => Ok(next),
             Err(failure) => Err(failure.error.into()),
@@ -94,24 +97,24 @@ struct Failure {
 }
 
 impl Failure {
-    fn tell(&self) -> (&'static str, String) {
+    fn reason_and_message(&self) -> (&'static str, String) {
         (self.reason, self.error.to_string())
     }
 }
 
-impl<S: Set> Sets<S> {
+impl<S: ReplicaSetLike> ReplicaSets<S> {
     async fn manage(
         &self,
         cx: &Context<S>,
         set: &S,
-        members: &mut Vec<Member>,
+        set_pods: &mut Vec<SetPod>,
     ) -> Result<(), Failure> {
         let wanted = usize::try_from(set.replicas()).unwrap_or(0);
-        let active = members.iter().filter(|member| member.digest.active).count();
+        let active = set_pods.iter().filter(|set_pod| set_pod.summary.active).count();
         if active < wanted {
-            self.create(cx, set, (wanted - active).min(BURST), members).await
+            self.create(cx, set, (wanted - active).min(BURST), set_pods).await
         } else {
-            self.delete(cx, (active - wanted).min(BURST), members).await
+            self.delete(cx, (active - wanted).min(BURST), set_pods).await
         }
     }
 
@@ -120,7 +123,7 @@ impl<S: Set> Sets<S> {
         cx: &Context<S>,
         set: &S,
         count: usize,
-        members: &mut Vec<Member>,
+        set_pods: &mut Vec<SetPod>,
     ) -> Result<(), Failure> {
         let failed = |error: BoxError| Failure { reason: "FailedCreate", error };
         let Some(template) = set.template() else { return Ok(()) };
@@ -143,7 +146,7 @@ impl<S: Set> Sets<S> {
             if let Some(entry) =
                 cx.peek::<Pod>(&Key::of(&*made)).await.map_err(|e| failed(e.into()))?
             {
-                members.push(Member { digest: Digest::of(&made), entry });
+                set_pods.push(SetPod { summary: PodSummary::of(&made), entry });
             }
         }
         Ok(())
@@ -153,39 +156,39 @@ impl<S: Set> Sets<S> {
         &self,
         cx: &Context<S>,
         count: usize,
-        members: &mut [Member],
+        set_pods: &mut [SetPod],
     ) -> Result<(), Failure> {
         if count == 0 {
             return Ok(());
         }
         let failed = |error: BoxError| Failure { reason: "FailedDelete", error };
         let mut per_node: HashMap<String, i32> = HashMap::new();
-        for member in members.iter().filter(|member| member.digest.active) {
-            *per_node.entry(member.digest.node.clone()).or_default() += 1;
+        for set_pod in set_pods.iter().filter(|set_pod| set_pod.summary.active) {
+            *per_node.entry(set_pod.summary.node.clone()).or_default() += 1;
         }
         let mut active: Vec<usize> =
-            (0..members.len()).filter(|&at| members[at].digest.active).collect();
+            (0..set_pods.len()).filter(|&at| set_pods[at].summary.active).collect();
         active.sort_by_key(|&at| {
-            let digest = &members[at].digest;
-            let crowd = per_node.get(&digest.node).copied().unwrap_or(0);
-            (digest.rank(crowd), members[at].entry.meta().key().clone())
+            let summary = &set_pods[at].summary;
+            let pods_on_node = per_node.get(&summary.node).copied().unwrap_or(0);
+            (summary.rank(pods_on_node), set_pods[at].entry.meta().key().clone())
         });
         for &at in active.iter().take(count) {
-            let meta = members[at].entry.meta();
+            let meta = set_pods[at].entry.meta();
             let delete = cx.delete_by_key::<Pod>(meta.key()).uid_precondition(meta.uid());
             delete.await.map_err(|error| failed(error.into()))?;
             cx.event("SuccessfulDelete", &format!("Deleted pod: {}", meta.key().name()));
-            members[at].digest.terminate();
+            set_pods[at].summary.terminate();
         }
         Ok(())
     }
 
     /// Writes the status if it changed. Requeues when the next pod becomes available.
-    async fn report(
+    async fn update_status(
         &self,
         cx: &Context<S>,
         set: &S,
-        members: &[Member],
+        set_pods: &[SetPod],
         failure: Option<(&'static str, String)>,
     ) -> Result<Action> {
         let min_ready = set.min_ready_seconds();
@@ -195,11 +198,11 @@ impl<S: Set> Sets<S> {
         let (mut replicas, mut labelled, mut ready, mut available, mut terminating) =
             (0, 0, 0, 0, 0);
         let mut next: Option<Duration> = None;
-        for Member { entry, digest } in members {
-            if digest.terminating && !digest.terminal {
+        for SetPod { entry, summary } in set_pods {
+            if summary.terminating && !summary.terminal {
                 terminating += 1;
             }
-            if !digest.active {
+            if !summary.active {
                 continue;
             }
             replicas += 1;
@@ -207,7 +210,7 @@ impl<S: Set> Sets<S> {
                 entry.meta().label(name) == Some(value.as_str())
             };
             labelled += i32::from(labels.is_none_or(|labels| labels.iter().all(has)));
-            let Some(since) = digest.ready else { continue };
+            let Some(since) = summary.ready else { continue };
             ready += 1;
             let left = pods::available_in(since, min_ready, now);
             if left.is_zero() {
@@ -269,4 +272,4 @@ pub(crate) fn is_terminating(error: &evenkeel::client::Error) -> bool {
 }
 
 /// Pod summaries by uid, with the version they were computed from.
-type Known = HashMap<Uid, (evenkeel::cache::Version, Digest)>;
+type KnownPods = HashMap<Uid, (evenkeel::cache::Version, PodSummary)>;

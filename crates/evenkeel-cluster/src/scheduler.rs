@@ -33,9 +33,9 @@ use tokio::time::Instant;
 
 use crate::options::ClusterOptions;
 use crate::pods;
-use cache::{Book, Placed};
-use fit::Needs;
-use topology::Census;
+use cache::{PodPlacement, SchedulerCache};
+use fit::PodRequirements;
+use topology::PodLister;
 
 pub(crate) use node_affinity::selects as affinity_selects;
 
@@ -45,8 +45,8 @@ pub(crate) const NAME: &str = "scheduler";
 const PROFILE: &str = "default-scheduler";
 
 /// State shared by the two reconcilers.
-struct Desk {
-    book: Mutex<Book>,
+struct Scheduler {
+    cache: Mutex<SchedulerCache>,
     /// The controller of pods, to enqueue unschedulable pods.
     pods: OnceLock<ControllerHandle>,
     loaded: OnceCell<()>,
@@ -58,8 +58,8 @@ struct Desk {
 }
 
 pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), BoxError> {
-    let desk = Arc::new(Desk {
-        book: Mutex::default(),
+    let scheduler = Arc::new(Scheduler {
+        cache: Mutex::default(),
         pods: OnceLock::new(),
         loaded: OnceCell::new(),
         delay: options.delays.schedule,
@@ -67,21 +67,21 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
         seen: Mutex::default(),
     });
     let handle = manager
-        .controller(Pods(desk.clone()))
+        .controller(Pods(scheduler.clone()))
         .named(NAME)
         .reads::<Node>()
         .reads::<Namespace>()
         .workers(4)
         .register()?;
     // Set once, here: the reconcilers start later.
-    let _ = desk.pods.set(handle);
-    manager.controller(Nodes(desk)).named("scheduler-nodes").reads::<Pod>().register()?;
+    let _ = scheduler.pods.set(handle);
+    manager.controller(Nodes(scheduler)).named("scheduler-nodes").reads::<Pod>().register()?;
     Ok(())
 }
 
-impl Desk {
-    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+impl Scheduler {
+    fn cache(&self) -> std::sync::MutexGuard<'_, SchedulerCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fills the cache once, so that nothing is scheduled before all bound pods are counted.
@@ -89,12 +89,12 @@ impl Desk {
         let load = async {
             let nodes = cx.list::<Node>().await?;
             let pods = cx.list::<Pod>().await?;
-            let mut book = self.book();
+            let mut cache = self.cache();
             for node in nodes {
-                book.put_node(&node);
+                cache.put_node(&node);
             }
             for pod in pods {
-                book.put_pod(&Key::of(&*pod), &pod);
+                cache.put_pod(&Key::of(&*pod), &pod);
             }
             Ok::<_, BoxError>(())
         };
@@ -104,7 +104,7 @@ impl Desk {
 
     /// Returns how much longer the scheduling of a pod is delayed, counted from when it was first
     /// seen.
-    fn held_back(&self, key: &Key) -> Option<Duration> {
+    fn remaining_delay(&self, key: &Key) -> Option<Duration> {
         if self.delay.is_zero() {
             return None;
         }
@@ -119,13 +119,13 @@ impl Desk {
     }
 
     /// Enqueues the unschedulable pods.
-    fn wake(&self, why: &str) {
-        let waiting = self.book().take_waiting();
-        self.look_again(waiting, why);
+    fn enqueue_unschedulable(&self, why: &str) {
+        let waiting = self.cache().take_unschedulable();
+        self.enqueue(waiting, why);
     }
 
     /// Enqueues pods, those of higher priority first.
-    fn look_again(&self, waiting: BTreeMap<Key, i32>, why: &str) {
+    fn enqueue(&self, waiting: BTreeMap<Key, i32>, why: &str) {
         let Some(pods) = self.pods.get() else { return };
         for (key, priority) in waiting {
             let options = AddOptions { priority: Some(priority), ..AddOptions::default() };
@@ -135,7 +135,7 @@ impl Desk {
 }
 
 /// Updates the nodes of the cache.
-struct Nodes(Arc<Desk>);
+struct Nodes(Arc<Scheduler>);
 
 impl Reconciler for Nodes {
     type Object = Node;
@@ -143,53 +143,53 @@ impl Reconciler for Nodes {
     async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
         self.0.load(cx).await?;
         let better = match cx.object() {
-            Some(node) => self.0.book().put_node(&node),
+            Some(node) => self.0.cache().put_node(&node),
             None => {
-                self.0.book().remove_node(cx.key().name());
+                self.0.cache().remove_node(cx.key().name());
                 false
             }
         };
         if better {
-            self.0.wake("a node changed");
+            self.0.enqueue_unschedulable("a node changed");
         }
         Ok(Action::done())
     }
 }
 
 /// Updates the pods of the cache, and schedules pods without a node.
-struct Pods(Arc<Desk>);
+struct Pods(Arc<Scheduler>);
 
 impl Reconciler for Pods {
     type Object = Pod;
 
     async fn reconcile(&self, cx: &Context<Pod>) -> Result<Action> {
-        let desk = &self.0;
-        desk.load(cx).await?;
+        let scheduler = &self.0;
+        scheduler.load(cx).await?;
         let Some(pod) = cx.object() else {
-            desk.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(cx.key());
-            if desk.book().remove_pod(cx.key()) {
-                desk.wake("a pod is gone");
+            scheduler.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(cx.key());
+            if scheduler.cache().remove_pod(cx.key()) {
+                scheduler.enqueue_unschedulable("a pod is gone");
             }
             return Ok(Action::done());
         };
-        let placed = desk.book().put_pod(cx.key(), &pod);
+        let placed = scheduler.cache().put_pod(cx.key(), &pod);
         match placed {
-            Placed::Here => return Ok(Action::done()),
-            Placed::Ended => {}
-            Placed::Nowhere => {
-                return match self.is_ours(&pod) {
-                    true => self.place(cx, &pod).await,
+            PodPlacement::Assigned => return Ok(Action::done()),
+            PodPlacement::Released => {}
+            PodPlacement::Unassigned => {
+                return match self.is_responsible(&pod) {
+                    true => self.schedule(cx, &pod).await,
                     false => Ok(Action::done()),
                 };
             }
         }
-        desk.wake("a pod has ended");
+        scheduler.enqueue_unschedulable("a pod has ended");
         Ok(Action::done())
     }
 }
 
 impl Pods {
-    fn is_ours(&self, pod: &Pod) -> bool {
+    fn is_responsible(&self, pod: &Pod) -> bool {
         let Some(spec) = &pod.spec else { return false };
         spec.scheduler_name.as_deref().unwrap_or(PROFILE) == PROFILE
             && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
@@ -197,18 +197,19 @@ impl Pods {
             && !pods::is_terminal(pod)
     }
 
-    async fn place(&self, cx: &Context<Pod>, pod: &Pod) -> Result<Action> {
-        let desk = &self.0;
-        if let Some(wait) = desk.held_back(cx.key()) {
+    async fn schedule(&self, cx: &Context<Pod>, pod: &Pod) -> Result<Action> {
+        let scheduler = &self.0;
+        if let Some(wait) = scheduler.remaining_delay(cx.key()) {
             return Ok(Action::requeue_after(wait));
         }
-        let needs = Needs::of(pod);
-        let chosen = desk.book().place(cx.key(), pod, &needs, &Census(cx.cache()));
+        let requirements = PodRequirements::of(pod);
+        let chosen =
+            scheduler.cache().schedule(cx.key(), pod, &requirements, &PodLister(cx.cache()));
         let node = match chosen {
             Ok(node) => node,
             Err(reasons) => {
-                let room = self.make_room(cx, pod, &needs).await?;
-                return self.refuse(cx, pod, reasons, room).await;
+                let nominated_node = self.preempt(cx, pod, &requirements).await?;
+                return self.set_unschedulable(cx, pod, reasons, nominated_node).await;
             }
         };
         let binding = json!({
@@ -225,36 +226,36 @@ impl Pods {
             Ok(_) => {
                 let message = format!("Successfully assigned {} to {node}", cx.key());
                 cx.event("Scheduled", &message);
-                let curious = desk.book().take_curious();
-                desk.look_again(curious, "another pod has a node");
+                let waiting = scheduler.cache().take_waiting_for_pods();
+                scheduler.enqueue(waiting, "another pod has a node");
                 Ok(Action::done())
             }
             // Deleted, replaced or bound by another client: the pod's next event handles it.
             Err(error) if error.is_not_found() || error.is_conflict() => {
-                desk.book().remove_pod(cx.key());
+                scheduler.cache().remove_pod(cx.key());
                 Ok(Action::done())
             }
             Err(error) => {
-                desk.book().remove_pod(cx.key());
+                scheduler.cache().remove_pod(cx.key());
                 Err(error.into())
             }
         }
     }
 
     /// Records on the pod why it is unschedulable.
-    async fn refuse(
+    async fn set_unschedulable(
         &self,
         cx: &Context<Pod>,
         pod: &Pod,
         message: String,
-        room: Option<String>,
+        nominated_node: Option<String>,
     ) -> Result<Action> {
         let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
         let present = pods::condition(pod, "PodScheduled");
         let same = present.is_some_and(|present| {
             present.status == "False" && present.message.as_deref() == Some(message.as_str())
         });
-        if same && nominated == room.as_ref() {
+        if same && nominated == nominated_node.as_ref() {
             return Ok(Action::done());
         }
         cx.warning_event("FailedScheduling", &message);
@@ -263,7 +264,7 @@ impl Pods {
             .and_then(|present| present.last_transition_time.clone())
             .unwrap_or_else(|| pods::stamp(cx.clock()));
         let status = json!({
-            "nominatedNodeName": room,
+            "nominatedNodeName": nominated_node,
             "conditions": [{
                 "type": "PodScheduled",
                 "status": "False",

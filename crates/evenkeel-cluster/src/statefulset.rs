@@ -70,7 +70,7 @@ impl Reconciler for StatefulSets {
             Work { cx, set: &set, spec: &spec, history: &history, current, now, deleted: 0 };
         let (slots, condemned) = work.sort(found)?;
         let outcome = work.run(slots, condemned).await?;
-        let wait = work.report(&outcome, &old).await?;
+        let wait = work.update_status(&outcome, &old).await?;
         let names: Vec<String> =
             outcome.iter().filter_map(|pod| revision_of(pod).map(str::to_owned)).collect();
         let limit = spec.revision_history_limit.unwrap_or(10);
@@ -278,7 +278,7 @@ impl Work<'_> {
     }
 
     /// Writes the status if it changed. Returns when the next pod becomes available.
-    async fn report(
+    async fn update_status(
         &mut self,
         found: &[Arc<Pod>],
         old: &StatefulSetStatus,

@@ -171,7 +171,7 @@ impl Rollout<'_> {
                 let name = set.metadata.name.as_deref().unwrap_or_default();
                 let message = format!("Failed to create new replica set \"{name}\": {error}");
                 self.tell_progress("False", "ReplicaSetCreateError", message);
-                let _ = self.report(None).await?;
+                let _ = self.update_status(None).await?;
                 Err(error.into())
             }
         }
@@ -194,7 +194,7 @@ impl Rollout<'_> {
             return Ok(Some(Arc::new(ours)));
         }
         self.status.collision_count = Some(self.status.collision_count.unwrap_or(0) + 1);
-        let _ = self.report(None).await?;
+        let _ = self.update_status(None).await?;
         Err(error.to_string().into())
     }
 

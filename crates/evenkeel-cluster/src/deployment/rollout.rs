@@ -19,7 +19,7 @@ impl Rollout<'_> {
             scaled |= self.resize(set, 0).await?;
         }
         if scaled || self.old_pods_run(&old).await? {
-            return self.report(new.as_deref()).await;
+            return self.update_status(new.as_deref()).await;
         }
         let new = match new {
             Some(new) => Some(new),
@@ -48,10 +48,10 @@ impl Rollout<'_> {
     /// Creates new pods within `maxSurge` and deletes old ones within `maxUnavailable`.
     pub(super) async fn roll(&mut self) -> Result<Action> {
         let (new, old) = self.synced_generations(true).await?;
-        let Some(new) = new else { return self.report(None).await };
+        let Some(new) = new else { return self.update_status(None).await };
         if self.scale_up(&new).await? || self.scale_down(&new, &old).await? {
             let new = self.generations().0;
-            return self.report(new.as_deref()).await;
+            return self.update_status(new.as_deref()).await;
         }
         self.finish(&old).await
     }
@@ -61,7 +61,7 @@ impl Rollout<'_> {
             self.clean_up(old).await?;
         }
         let new = self.generations().0;
-        self.report(new.as_deref()).await
+        self.update_status(new.as_deref()).await
     }
 
     async fn scale_up(&mut self, new: &Arc<ReplicaSet>) -> Result<bool> {

@@ -19,7 +19,7 @@ impl Rollout<'_> {
             self.clean_up(&old).await?;
         }
         let new = self.generations().0;
-        self.report(new.as_deref()).await
+        self.update_status(new.as_deref()).await
     }
 
     async fn scale(

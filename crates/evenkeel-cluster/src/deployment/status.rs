@@ -99,7 +99,7 @@ impl Rollout<'_> {
     }
 
     /// Writes the status if it changed. Requeues at the progress deadline.
-    pub(super) async fn report(&mut self, new: Option<&ReplicaSet>) -> Result<Action> {
+    pub(super) async fn update_status(&mut self, new: Option<&ReplicaSet>) -> Result<Action> {
         let mut next = self.counted(new);
         if self.deadline().is_none() {
             remove(&mut next, PROGRESSING);

@@ -4,12 +4,12 @@ use evenkeel::cache::{Entry, Owner, Query};
 use evenkeel::{BoxError, Uid};
 use kube::api::PropagationPolicy;
 
-use super::graph::{FOREGROUND, Found, Known, ORPHAN, State};
-use super::{Collector, Looked};
+use super::graph::{FOREGROUND, Found, KnownOwner, ORPHAN, State};
+use super::{Collector, Outcome};
 
 /// The class of an owner reference. Mirrors `classifyReferences`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum ReferenceClass {
     /// The owner exists.
     Solid,
     /// The owner exists and waits for its dependents to be deleted.
@@ -17,61 +17,65 @@ enum Verdict {
     /// The owner does not exist.
     Dangling,
     /// The owner no longer exists, and orphaned its dependents.
-    Released,
+    Orphaned,
     /// Unknown: the type is not known, or a cluster-scoped object names a namespaced owner. Such an
     /// object is never deleted.
-    Undecidable,
+    Unknown,
 }
 
 impl Collector {
     /// Deletes the object if none of its owners exists, and removes references that block deletion.
     /// Mirrors `attemptToDeleteItem`.
-    pub(super) async fn judge(&self, uid: &Uid, found: &Found) -> Result<Looked, BoxError> {
-        let place = &found.place;
+    pub(super) async fn attempt_to_delete(
+        &self,
+        uid: &Uid,
+        found: &Found,
+    ) -> Result<Outcome, BoxError> {
+        let identity = &found.identity;
         // The object classified is the object deleted: references and resourceVersion are of one
         // state.
-        let Some(entry) = self.entry(place, uid).await? else { return Ok(Looked::Done) };
+        let Some(entry) = self.read_object(identity, uid).await? else { return Ok(Outcome::Done) };
         let meta = entry.meta();
         if meta.is_deleting() || meta.owners().is_empty() {
-            return Ok(Looked::Done);
+            return Ok(Outcome::Done);
         }
-        let mut verdicts = Vec::with_capacity(meta.owners().len());
+        let mut classes = Vec::with_capacity(meta.owners().len());
         let mut unseen = false;
         for owner in meta.owners() {
-            let (verdict, seen) = self.verdict(&entry, owner).await?;
-            if verdict == Verdict::Undecidable {
-                return Ok(Looked::Done);
+            let (class, seen) = self.classify(&entry, owner).await?;
+            if class == ReferenceClass::Unknown {
+                return Ok(Outcome::Done);
             }
             unseen |= !seen;
-            verdicts.push(verdict);
+            classes.push(class);
         }
-        let any = |verdict| verdicts.contains(&verdict);
-        let those = |wanted: fn(Verdict) -> bool| -> Vec<&Uid> {
-            let references = meta.owners().iter().zip(&verdicts);
+        let any = |class| classes.contains(&class);
+        let owners_where = |wanted: fn(ReferenceClass) -> bool| -> Vec<&Uid> {
+            let references = meta.owners().iter().zip(&classes);
             references.filter(|(_, at)| wanted(**at)).map(|(owner, _)| &owner.uid).collect()
         };
-        if any(Verdict::Released) {
+        if any(ReferenceClass::Orphaned) {
             // The other references are classified once the released ones are removed.
-            let released = those(|verdict| verdict == Verdict::Released);
-            self.drop_owners(place, &entry, &released).await?;
-            let only = released.len() == verdicts.len();
-            return Ok(if only { Looked::Done } else { Looked::Again });
+            let orphaned = owners_where(|class| class == ReferenceClass::Orphaned);
+            self.remove_owners(identity, &entry, &orphaned).await?;
+            let only = orphaned.len() == classes.len();
+            return Ok(if only { Outcome::Done } else { Outcome::Requeue });
         }
-        if any(Verdict::Solid) {
-            let useless = those(|verdict| verdict != Verdict::Solid);
+        if any(ReferenceClass::Solid) {
+            let useless = owners_where(|class| class != ReferenceClass::Solid);
             if !useless.is_empty() {
-                self.drop_owners(place, &entry, &useless).await?;
+                self.remove_owners(identity, &entry, &useless).await?;
             }
             // No event arrives for an owner that was created and deleted unobserved, so it is read
             // again.
-            return Ok(if unseen { Looked::Again } else { Looked::Done });
+            return Ok(if unseen { Outcome::Requeue } else { Outcome::Done });
         }
         let has = |name: &str| meta.finalizers().any(|finalizer| finalizer == name);
-        let policy = if any(Verdict::Waiting) && found.owns {
+        let policy = if any(ReferenceClass::Waiting) && found.owns {
             // A cycle of objects that wait for each other would never end.
-            if self.graph.lock().owns_waiting(uid) {
-                self.unblock(place, &entry).await?;
-                return self.delete_now(uid, place).await;
+            if self.graph.lock().has_waiting_dependent(uid) {
+                self.unblock_owner_deletion(identity, &entry).await?;
+                return self.delete_foreground(uid, identity).await;
             }
             PropagationPolicy::Foreground
         } else if has(ORPHAN) {
@@ -81,47 +85,51 @@ impl Collector {
         } else {
             PropagationPolicy::Background
         };
-        self.delete(place, &entry, policy).await
+        self.delete(identity, &entry, policy).await
     }
 
     /// Classifies a reference. Also returns whether the graph receives an event when that changes.
-    async fn verdict(&self, child: &Entry, owner: &Owner) -> Result<(Verdict, bool), BoxError> {
+    async fn classify(
+        &self,
+        child: &Entry,
+        owner: &Owner,
+    ) -> Result<(ReferenceClass, bool), BoxError> {
         let key = child.meta().key();
         let known = self.graph.lock().known(owner, key);
         match known {
-            Known::There(State::Foreground) => return Ok((Verdict::Waiting, true)),
-            Known::There(_) => return Ok((Verdict::Solid, true)),
-            Known::Absent => return Ok((self.absent(owner), true)),
-            Known::Elsewhere | Known::Nothing => {}
+            KnownOwner::Present(State::Foreground) => return Ok((ReferenceClass::Waiting, true)),
+            KnownOwner::Present(_) => return Ok((ReferenceClass::Solid, true)),
+            KnownOwner::Absent => return Ok((self.classify_absent(owner), true)),
+            KnownOwner::Elsewhere | KnownOwner::Unknown => {}
         }
-        let Some(place) = self.place(owner, key) else {
-            self.report_elsewhere(child, owner);
-            return Ok((Verdict::Undecidable, true));
+        let Some(identity) = self.resolve_owner(owner, key) else {
+            self.record_invalid_namespace(child, owner);
+            return Ok((ReferenceClass::Unknown, true));
         };
-        let live = self.client.dynamic(&place.kind).live(&place.key).await?;
+        let live = self.client.dynamic(&identity.kind).live(&identity.key).await?;
         let live =
             live.filter(|live| live.metadata.uid.as_deref().is_some_and(|uid| owner.uid == *uid));
         let Some(live) = live else {
-            self.report_elsewhere(child, owner);
-            self.graph.lock().absent(&owner.uid, place);
-            return Ok((self.absent(owner), true));
+            self.record_invalid_namespace(child, owner);
+            self.graph.lock().record_absent(&owner.uid, identity);
+            return Ok((self.classify_absent(owner), true));
         };
         let finalizers = live.metadata.finalizers.unwrap_or_default();
         let waits = live.metadata.deletion_timestamp.is_some()
             && finalizers.iter().any(|finalizer| finalizer == FOREGROUND);
-        Ok((if waits { Verdict::Waiting } else { Verdict::Solid }, false))
+        Ok((if waits { ReferenceClass::Waiting } else { ReferenceClass::Solid }, false))
     }
 
     /// Classifies a reference to an absent owner.
-    fn absent(&self, owner: &Owner) -> Verdict {
-        match self.graph.lock().has_let_go(&owner.uid) {
-            true => Verdict::Released,
-            false => Verdict::Dangling,
+    fn classify_absent(&self, owner: &Owner) -> ReferenceClass {
+        match self.graph.lock().has_orphaned(&owner.uid) {
+            true => ReferenceClass::Orphaned,
+            false => ReferenceClass::Dangling,
         }
     }
 
     /// Records an event if the named owner is in another namespace.
-    fn report_elsewhere(&self, child: &Entry, owner: &Owner) {
+    fn record_invalid_namespace(&self, child: &Entry, owner: &Owner) {
         let Some(kind) = self.types.read().named(&owner.group, &owner.kind).cloned() else {
             return;
         };

@@ -47,14 +47,14 @@ impl State {
 
 /// The type and key of an object that exists or is assumed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Identity {
     pub(super) kind: Kind,
     pub(super) key: Key,
 }
 
-impl Place {
+impl Identity {
     /// Whether `owner`, as named by the dependent `child`, is the object at this place.
-    pub(super) fn is_meant(&self, owner: &Owner, child: &Key) -> bool {
+    pub(super) fn matches(&self, owner: &Owner, child: &Key) -> bool {
         self.kind.is(&owner.group, &owner.kind)
             && self.key.name() == &*owner.name
             && (!self.kind.namespaced() || self.key.namespace() == child.namespace())
@@ -65,11 +65,11 @@ impl Place {
 struct Node {
     uid: Uid,
     state: State,
-    place: Option<Place>,
+    identity: Option<Identity>,
     owners: Box<[Edge]>,
     dependents: BTreeSet<Slot>,
     /// Where a read did not find it, or where it was before its deletion.
-    absent: Vec<Place>,
+    absent: Vec<Identity>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,16 +88,16 @@ pub(super) struct Graph {
     free: Vec<Slot>,
     slots: HashMap<Uid, Slot>,
     /// Owners that orphaned their dependents recently, the latest last.
-    orphaners: VecDeque<Uid>,
+    orphaned_owners: VecDeque<Uid>,
 }
 
 /// How many such owners are remembered: a dependent may be observed moments later.
-const ORPHANERS: usize = 256;
+const MAX_ORPHANED_OWNERS: usize = 256;
 
 /// An object in the graph.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) place: Place,
+    pub(super) identity: Identity,
     pub(super) state: State,
     /// Whether it has dependents.
     pub(super) owns: bool,
@@ -105,25 +105,25 @@ pub(super) struct Found {
 
 /// What is known of an owner that a dependent names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum KnownOwner {
     /// It exists where the reference points, in this state.
-    There(State),
+    Present(State),
     /// An object with this uid exists, but elsewhere.
     Elsewhere,
     /// It does not exist where the reference points.
     Absent,
     /// Nothing is known.
-    Nothing,
+    Unknown,
 }
 
 impl Graph {
     /// Adds or updates an object. `lookup` returns the cached object that an owner reference names.
     /// Objects to process are added to `due`.
-    pub(super) fn seen(
+    pub(super) fn upsert(
         &mut self,
         kind: &Kind,
         meta: &Meta,
-        lookup: impl Fn(&Owner) -> Option<(Place, State)>,
+        lookup: impl Fn(&Owner) -> Option<(Identity, State)>,
         due: &mut Vec<Uid>,
     ) {
         let state = State::of(meta);
@@ -136,8 +136,8 @@ impl Graph {
         let Some(node) = self.node(slot) else { return };
         let before = std::mem::replace(&mut node.state, state);
         // The preferred version of a type may change.
-        if node.place.as_ref().is_none_or(|place| place.kind != *kind) {
-            node.place = Some(Place { kind: kind.clone(), key: meta.key().clone() });
+        if node.identity.as_ref().is_none_or(|identity| identity.kind != *kind) {
+            node.identity = Some(Identity { kind: kind.clone(), key: meta.key().clone() });
         }
         if before == State::Unseen {
             node.absent.clear();
@@ -151,14 +151,14 @@ impl Graph {
             }
         }
         self.set_owners(slot, meta, lookup, due);
-        self.tidy(slot);
+        self.remove_if_isolated(slot);
     }
 
     fn set_owners(
         &mut self,
         slot: Slot,
         meta: &Meta,
-        lookup: impl Fn(&Owner) -> Option<(Place, State)>,
+        lookup: impl Fn(&Owner) -> Option<(Identity, State)>,
         due: &mut Vec<Uid>,
     ) {
         let unchanged = self.nodes[slot as usize].as_ref().is_some_and(|node| {
@@ -172,11 +172,11 @@ impl Graph {
             return;
         }
         let mut edges: Vec<Edge> = Vec::with_capacity(meta.owners().len());
-        let mut doubtful = false;
+        let mut needs_processing = false;
         for owner in meta.owners() {
             let (known, there) = match self.slots.get(&owner.uid) {
                 Some(known) => (Some(*known), self.known(owner, meta.key())),
-                None => (None, Known::Nothing),
+                None => (None, KnownOwner::Unknown),
             };
             let target = known.unwrap_or_else(|| self.insert(&owner.uid));
             edges.push(Edge { owner: target, blocks: owner.blocks_deletion });
@@ -184,22 +184,24 @@ impl Graph {
             node.dependents.insert(slot);
             match there {
                 // The owner waits for this dependent too, and may have been processed before.
-                Known::There(State::Foreground) => doubtful = true,
-                Known::There(State::Orphaning) => due.push(owner.uid.clone()),
-                Known::There(_) => {}
-                Known::Nothing if node.state == State::Unseen => match lookup(owner) {
-                    Some((place, state)) => {
-                        node.place = Some(place);
+                KnownOwner::Present(State::Foreground) => needs_processing = true,
+                KnownOwner::Present(State::Orphaning) => due.push(owner.uid.clone()),
+                KnownOwner::Present(_) => {}
+                KnownOwner::Unknown if node.state == State::Unseen => match lookup(owner) {
+                    Some((identity, state)) => {
+                        node.identity = Some(identity);
                         node.state = state;
                         // The owner's own event will find the state unchanged.
                         if matches!(state, State::Foreground | State::Orphaning) {
                             due.push(owner.uid.clone());
-                            doubtful = true;
+                            needs_processing = true;
                         }
                     }
-                    None => doubtful = true,
+                    None => needs_processing = true,
                 },
-                Known::Elsewhere | Known::Absent | Known::Nothing => doubtful = true,
+                KnownOwner::Elsewhere | KnownOwner::Absent | KnownOwner::Unknown => {
+                    needs_processing = true
+                }
             }
         }
         let Some(node) = self.node(slot) else { return };
@@ -207,129 +209,131 @@ impl Graph {
         for edge in former {
             let now = edges.iter().find(|now| now.owner == edge.owner);
             if edge.blocks && !now.is_some_and(|now| now.blocks) {
-                self.foreground(edge.owner, due);
+                self.push_if_foreground(edge.owner, due);
             }
             if now.is_none() {
                 self.unlink(edge.owner, slot);
             }
         }
-        if doubtful {
+        if needs_processing {
             due.push(meta.uid().clone());
         }
     }
 
     /// Removes a deleted object.
-    pub(super) fn gone(&mut self, uid: &Uid, due: &mut Vec<Uid>) {
+    pub(super) fn remove(&mut self, uid: &Uid, due: &mut Vec<Uid>) {
         let Some(slot) = self.slots.get(uid).copied() else { return };
         let Some(node) = self.node(slot) else { return };
         node.state = State::Unseen;
-        let place = node.place.take();
-        node.absent.extend(place);
+        let identity = node.identity.take();
+        node.absent.extend(identity);
         let owners = std::mem::take(&mut node.owners);
         self.dependents_of(slot, due);
         for edge in owners {
             self.unlink(edge.owner, slot);
-            self.foreground(edge.owner, due);
+            self.push_if_foreground(edge.owner, due);
         }
-        self.tidy(slot);
+        self.remove_if_isolated(slot);
     }
 
     /// Removes all objects of a type that no longer exists.
-    pub(super) fn gone_with(&mut self, kind: &Kind, due: &mut Vec<Uid>) {
-        for uid in self.of(kind) {
-            self.gone(&uid, due);
+    pub(super) fn remove_kind(&mut self, kind: &Kind, due: &mut Vec<Uid>) {
+        for uid in self.uids_of_kind(kind) {
+            self.remove(&uid, due);
         }
     }
 
     /// Removes all objects of a type that is no longer served: whether they exist is unknown.
-    pub(super) fn forget(&mut self, kind: &Kind) {
-        for uid in self.of(kind) {
-            self.gone(&uid, &mut Vec::new());
+    pub(super) fn forget_kind(&mut self, kind: &Kind) {
+        for uid in self.uids_of_kind(kind) {
+            self.remove(&uid, &mut Vec::new());
             if let Some(slot) = self.slots.get(&uid).copied()
                 && let Some(node) = self.node(slot)
             {
-                node.absent.retain(|place| place.kind != *kind);
+                node.absent.retain(|identity| identity.kind != *kind);
             }
         }
     }
 
-    fn of(&self, kind: &Kind) -> Vec<Uid> {
-        let is_one = |node: &&Node| node.place.as_ref().is_some_and(|place| place.kind == *kind);
+    fn uids_of_kind(&self, kind: &Kind) -> Vec<Uid> {
+        let is_one =
+            |node: &&Node| node.identity.as_ref().is_some_and(|identity| identity.kind == *kind);
         let all = self.nodes.iter().flatten().filter(is_one);
         all.map(|node| node.uid.clone()).collect()
     }
 
-    /// Records that a live read did not find `uid` at `place`.
-    pub(super) fn absent(&mut self, uid: &Uid, place: Place) {
+    /// Records that a live read did not find `uid` at `identity`.
+    pub(super) fn record_absent(&mut self, uid: &Uid, identity: Identity) {
         if let Some(slot) = self.slots.get(uid).copied()
             && let Some(node) = self.node(slot)
-            && !node.absent.contains(&place)
+            && !node.absent.contains(&identity)
         {
-            node.absent.push(place);
+            node.absent.push(identity);
         }
     }
 
     /// Records that an object has orphaned its dependents. This also applies to a dependent that
     /// was created just before and is observed later.
-    pub(super) fn let_go(&mut self, uid: &Uid) {
-        if self.has_let_go(uid) {
+    pub(super) fn record_orphaned(&mut self, uid: &Uid) {
+        if self.has_orphaned(uid) {
             return;
         }
-        if self.orphaners.len() == ORPHANERS {
-            self.orphaners.pop_front();
+        if self.orphaned_owners.len() == MAX_ORPHANED_OWNERS {
+            self.orphaned_owners.pop_front();
         }
-        self.orphaners.push_back(uid.clone());
+        self.orphaned_owners.push_back(uid.clone());
     }
 
     /// Whether an object has orphaned its dependents.
-    pub(super) fn has_let_go(&self, uid: &Uid) -> bool {
-        self.orphaners.contains(uid)
+    pub(super) fn has_orphaned(&self, uid: &Uid) -> bool {
+        self.orphaned_owners.contains(uid)
     }
 
     /// Returns an object that exists.
     pub(super) fn find(&self, uid: &Uid) -> Option<Found> {
         let node = self.get(*self.slots.get(uid)?)?;
-        let place = node.place.clone()?;
-        Some(Found { place, state: node.state, owns: !node.dependents.is_empty() })
+        let identity = node.identity.clone()?;
+        Some(Found { identity, state: node.state, owns: !node.dependents.is_empty() })
     }
 
     /// Returns what is known of `owner`, as named by `child`.
-    pub(super) fn known(&self, owner: &Owner, child: &Key) -> Known {
+    pub(super) fn known(&self, owner: &Owner, child: &Key) -> KnownOwner {
         let node = self.slots.get(&owner.uid).and_then(|slot| self.get(*slot));
-        let Some(node) = node else { return Known::Nothing };
-        if node.absent.iter().any(|place| place.is_meant(owner, child)) {
-            return Known::Absent;
+        let Some(node) = node else { return KnownOwner::Unknown };
+        if node.absent.iter().any(|identity| identity.matches(owner, child)) {
+            return KnownOwner::Absent;
         }
-        match &node.place {
-            Some(place) if place.is_meant(owner, child) => Known::There(node.state),
-            Some(_) => Known::Elsewhere,
-            None => Known::Nothing,
+        match &node.identity {
+            Some(identity) if identity.matches(owner, child) => KnownOwner::Present(node.state),
+            Some(_) => KnownOwner::Elsewhere,
+            None => KnownOwner::Unknown,
         }
     }
 
     /// Whether a dependent of the object itself waits for its dependents.
-    pub(super) fn owns_waiting(&self, uid: &Uid) -> bool {
-        self.owned(uid).any(|(_, node)| node.state == State::Foreground)
+    pub(super) fn has_waiting_dependent(&self, uid: &Uid) -> bool {
+        self.dependent_nodes(uid).any(|(_, node)| node.state == State::Foreground)
     }
 
     /// Returns the dependents that block a foreground deletion of this object, and whether each of
     /// them waits in turn. An object that owns itself does not block itself.
-    pub(super) fn blocking(&self, uid: &Uid) -> Vec<(Uid, bool)> {
-        let blocking = self.owned(uid).filter(|(slot, node)| {
+    pub(super) fn blocking_dependents(&self, uid: &Uid) -> Vec<(Uid, bool)> {
+        let blocking = self.dependent_nodes(uid).filter(|(slot, node)| {
             node.uid != *uid && node.owners.iter().any(|edge| edge.owner == *slot && edge.blocks)
         });
         blocking.map(|(_, node)| (node.uid.clone(), node.state == State::Foreground)).collect()
     }
 
     /// Returns the dependents of the object and their places.
-    pub(super) fn dependents(&self, uid: &Uid) -> Vec<(Uid, Place)> {
-        let owned = self.owned(uid).map(|(_, node)| node);
-        owned.filter_map(|node| Some((node.uid.clone(), node.place.clone()?))).collect()
+    pub(super) fn dependents(&self, uid: &Uid) -> Vec<(Uid, Identity)> {
+        let owned = self.dependent_nodes(uid).map(|(_, node)| node);
+        owned.filter_map(|node| Some((node.uid.clone(), node.identity.clone()?))).collect()
     }
 
     /// Returns the objects with an owner that has not been seen.
-    pub(super) fn unknown(&self) -> Vec<Uid> {
-        let unseen = |edge: &Edge| self.get(edge.owner).is_some_and(|owner| owner.place.is_none());
+    pub(super) fn with_unknown_owner(&self) -> Vec<Uid> {
+        let unseen =
+            |edge: &Edge| self.get(edge.owner).is_some_and(|owner| owner.identity.is_none());
         let nodes = self.nodes.iter().flatten();
         nodes.filter(|node| node.owners.iter().any(unseen)).map(|node| node.uid.clone()).collect()
     }
@@ -340,7 +344,7 @@ impl Graph {
         self.slots.len()
     }
 
-    fn owned(&self, uid: &Uid) -> impl Iterator<Item = (Slot, &Node)> {
+    fn dependent_nodes(&self, uid: &Uid) -> impl Iterator<Item = (Slot, &Node)> {
         let owner = self.slots.get(uid).copied();
         let dependents = owner.and_then(|slot| self.get(slot)).map(|node| &node.dependents);
         let slots = dependents.into_iter().flatten();
@@ -351,7 +355,7 @@ impl Graph {
         let node = Some(Node {
             uid: uid.clone(),
             state: State::Unseen,
-            place: None,
+            identity: None,
             owners: Box::default(),
             dependents: BTreeSet::new(),
             absent: Vec::new(),
@@ -384,7 +388,7 @@ impl Graph {
     }
 
     /// Enqueues an owner in foreground deletion.
-    fn foreground(&self, slot: Slot, due: &mut Vec<Uid>) {
+    fn push_if_foreground(&self, slot: Slot, due: &mut Vec<Uid>) {
         if let Some(owner) = self.get(slot).filter(|owner| owner.state == State::Foreground) {
             due.push(owner.uid.clone());
         }
@@ -394,11 +398,11 @@ impl Graph {
         if let Some(node) = self.node(owner) {
             node.dependents.remove(&dependent);
         }
-        self.tidy(owner);
+        self.remove_if_isolated(owner);
     }
 
     /// Removes an object without owners and dependents.
-    fn tidy(&mut self, slot: Slot) {
+    fn remove_if_isolated(&mut self, slot: Slot) {
         let Some(node) = self.get(slot) else { return };
         let waits = matches!(node.state, State::Foreground | State::Orphaning);
         if waits || !node.owners.is_empty() || !node.dependents.is_empty() {

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
-use super::{Collector, NAME, REDISCOVER};
+use super::{Collector, NAME, REDISCOVER_INTERVAL};
 use crate::Cluster;
 use crate::testing::{
     cluster, config_map, create, delete, object, options, owner, settle, until, until_gone, wait,
@@ -135,8 +135,8 @@ async fn an_orphan_that_is_heard_of_late_stays_too() {
     delete(&cluster, &root, Orphan).await;
     until_gone(&cluster, &root).await;
     let late: ConfigMap = create(&cluster, config_map("late", &[owner(&root)])).await;
-    let nobody = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&root) };
-    let lost: ConfigMap = create(&cluster, config_map("lost", &[owner(&root), nobody])).await;
+    let absent = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&root) };
+    let lost: ConfigMap = create(&cluster, config_map("lost", &[owner(&root), absent])).await;
     let late = until::<ConfigMap>(&cluster, &Key::of(&late), |map| owners(map).is_empty()).await;
     until_gone(&cluster, &lost).await;
     settle().await;
@@ -195,9 +195,9 @@ async fn children_of_a_former_uid_go_and_the_new_owners_stay() {
 async fn a_reference_to_nothing_is_no_owner() {
     let cluster = cluster(&[NAME]).await;
     let kept: ConfigMap = create(&cluster, config_map("kept", &[])).await;
-    let nobody = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&kept) };
-    let lost: ConfigMap = create(&cluster, config_map("lost", std::slice::from_ref(&nobody))).await;
-    let half: ConfigMap = create(&cluster, config_map("half", &[nobody, owner(&kept)])).await;
+    let absent = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&kept) };
+    let lost: ConfigMap = create(&cluster, config_map("lost", std::slice::from_ref(&absent))).await;
+    let half: ConfigMap = create(&cluster, config_map("half", &[absent, owner(&kept)])).await;
     until_gone(&cluster, &lost).await;
     let half = until::<ConfigMap>(&cluster, &Key::of(&half), |map| owners(map).len() == 1).await;
     assert_eq!(owners(&half), [owner(&kept)]);
@@ -315,8 +315,8 @@ async fn a_collector_that_starts_late_finds_what_happened_without_it() {
     let kept = maps.create(&post, &object(config_map("kept", &[]))).await.unwrap();
     let child = config_map("child", &[owner(&kept)]);
     let child = maps.create(&post, &object(child)).await.unwrap();
-    let nobody = OwnerReference { uid: "nobody".into(), ..owner(&kept) };
-    let lost = maps.create(&post, &object(config_map("lost", &[nobody]))).await.unwrap();
+    let absent = OwnerReference { uid: "nobody".into(), ..owner(&kept) };
+    let lost = maps.create(&post, &object(config_map("lost", &[absent]))).await.unwrap();
     let mut waiting = config_map("waiting", &[]);
     waiting["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     let waiting = maps.create(&post, &object(waiting)).await.unwrap();
@@ -328,7 +328,7 @@ async fn a_collector_that_starts_late_finds_what_happened_without_it() {
     assert!(exists(&cluster, &child).await);
 }
 
-fn definition(plural: &str, kind: &str) -> CustomResourceDefinition {
+fn crd(plural: &str, kind: &str) -> CustomResourceDefinition {
     object(json!({
         "metadata": {"name": format!("{plural}.example.com")},
         "spec": {
@@ -373,9 +373,9 @@ fn widget_reference(widget: &DynamicObject) -> OwnerReference {
 async fn custom_resources_own_and_are_owned_as_soon_as_they_are_defined() {
     let cluster = cluster(&[NAME]).await;
     settle().await;
-    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
-    definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();
+    crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
     let widgets = widgets(&cluster);
     let parent = widgets.create(&post, &widget("parent", &[])).await.unwrap();
     let child = widget("child", &[widget_reference(&parent)]);
@@ -392,18 +392,18 @@ async fn custom_resources_own_and_are_owned_as_soon_as_they_are_defined() {
 #[tokio::test(start_paused = true)]
 async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
     let cluster = cluster(&[NAME]).await;
-    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
-    let made = definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();
+    let made = crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
     let widgets = widgets(&cluster);
     let mut held = widget("held", &[]);
     held.metadata.finalizers = Some(vec!["example.com/held".into()]);
     let held = widgets.create(&post, &held).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&held)])).await;
     settle().await;
-    definitions.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
-    let terminating = |definition: &CustomResourceDefinition| {
-        let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
+    crds.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
+    let terminating = |crd: &CustomResourceDefinition| {
+        let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
         conditions.into_iter().flatten().any(|c| c.type_ == "Terminating" && c.status == "True")
     };
     until(&cluster, &Key::cluster("widgets.example.com"), terminating).await;
@@ -414,7 +414,7 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
     until_gone(&cluster, &made).await;
     until_gone(&cluster, &map).await;
     // A CRD created again is a new type.
-    definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();
+    crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
     let parent = widgets.create(&post, &widget("parent", &[])).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
     settle().await;
@@ -424,7 +424,7 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
 }
 
 /// A collector whose graph the test can inspect.
-fn bare(client: kube::Client) -> (Arc<Collector>, JoinSet<Result<(), RunError>>) {
+fn start_collector(client: kube::Client) -> (Arc<Collector>, JoinSet<Result<(), RunError>>) {
     let manager = Manager::builder("test").seed(1).build(client);
     let collector = Collector::new(&manager);
     let running = collector.clone();
@@ -438,7 +438,7 @@ fn bare(client: kube::Client) -> (Arc<Collector>, JoinSet<Result<(), RunError>>)
 async fn only_objects_in_relation_take_memory_and_give_it_back() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
     let client = kube::Client::new(server.service(), "default");
-    let (collector, _running) = bare(client.clone());
+    let (collector, _running) = start_collector(client.clone());
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let post = PostParams::default();
     for number in 0..10 {
@@ -465,15 +465,15 @@ async fn only_objects_in_relation_take_memory_and_give_it_back() {
 #[tokio::test(start_paused = true)]
 async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
     let cluster = cluster(&[NAME]).await;
-    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
-    let mut two = definition("widgets", "Widget");
+    let mut two = crd("widgets", "Widget");
     let mut newer = two.spec.versions[0].clone();
     newer.name = "v2".into();
     newer.served = false;
     newer.storage = false;
     two.spec.versions.push(newer);
-    definitions.create(&post, &two).await.unwrap();
+    crds.create(&post, &two).await.unwrap();
     let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
     settle().await;
@@ -486,7 +486,7 @@ async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
             ]))
             .unwrap(),
         );
-        definitions.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
+        crds.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
         settle().await;
         assert!(exists(&cluster, &map).await, "{served:?}");
     }
@@ -497,20 +497,20 @@ async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
 #[tokio::test(start_paused = true)]
 async fn a_version_that_comes_later_is_followed_without_a_gap() {
     let cluster = cluster(&[NAME]).await;
-    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
-    definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();
+    crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
     let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
     let kept: ConfigMap = create(&cluster, config_map("kept", &[widget_reference(&parent)])).await;
     settle().await;
     // From here on the server prefers v2; an object may be created at the same moment.
-    let mut two = definition("widgets", "Widget");
+    let mut two = crd("widgets", "Widget");
     let mut newer = two.spec.versions[0].clone();
     newer.name = "v2".into();
     newer.storage = false;
     two.spec.versions.push(newer);
     let patch = Patch::Merge(json!({"spec": {"versions": two.spec.versions}}));
-    definitions.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
+    crds.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
     let late = widgets(&cluster).create(&post, &widget("late", &[])).await.unwrap();
     let child: ConfigMap = create(&cluster, config_map("child", &[widget_reference(&late)])).await;
     widgets(&cluster).delete("late", &DeleteParams::default()).await.unwrap();
@@ -523,14 +523,14 @@ async fn a_version_that_comes_later_is_followed_without_a_gap() {
 
 /// A service whose discovery omits all groups but core while `late` is set.
 #[derive(Clone)]
-struct Forgetful<S> {
+struct PartialDiscovery<S> {
     server: S,
     late: Arc<AtomicBool>,
 }
 
-type Asked = http::Request<kube::client::Body>;
+type ApiRequest = http::Request<kube::client::Body>;
 
-impl<S: Service<Asked>> Service<Asked> for Forgetful<S> {
+impl<S: Service<ApiRequest>> Service<ApiRequest> for PartialDiscovery<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -539,7 +539,7 @@ impl<S: Service<Asked>> Service<Asked> for Forgetful<S> {
         self.server.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Asked) -> S::Future {
+    fn call(&mut self, mut request: ApiRequest) -> S::Future {
         if self.late.load(Ordering::Relaxed) && request.uri().path() == "/apis" {
             *request.uri_mut() = http::Uri::from_static("/api");
         }
@@ -551,17 +551,17 @@ impl<S: Service<Asked>> Service<Asked> for Forgetful<S> {
 async fn a_type_the_server_tells_of_late_is_found_by_asking_again() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
     let late = Arc::new(AtomicBool::new(true));
-    let forgetful = Forgetful { server: server.service(), late: late.clone() };
-    let (collector, _running) = bare(kube::Client::new(forgetful, "default"));
+    let service = PartialDiscovery { server: server.service(), late: late.clone() };
+    let (collector, _running) = start_collector(kube::Client::new(service, "default"));
     settle().await;
     let cluster = Cluster::api_only(server);
-    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
-    definitions.create(&post, &definition("widgets", "Widget")).await.unwrap();
+    crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
     let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
     widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
-    tokio::time::sleep(2 * REDISCOVER).await;
+    tokio::time::sleep(2 * REDISCOVER_INTERVAL).await;
     assert!(exists(&cluster, &map).await, "nobody can tell whether its owner exists");
     assert!(collector.types.read().named("example.com", "Widget").is_none());
     late.store(false, Ordering::Relaxed);

@@ -11,8 +11,8 @@ use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::graph::{FOREGROUND, ORPHAN, Place};
-use super::{Collector, Looked};
+use super::graph::{FOREGROUND, Identity, ORPHAN};
+use super::{Collector, Outcome};
 
 #[derive(Deserialize)]
 struct Partial {
@@ -28,84 +28,92 @@ impl Collector {
     /// Deletes the object in the state that was classified.
     pub(super) async fn delete(
         &self,
-        place: &Place,
+        identity: &Identity,
         entry: &Entry,
         policy: PropagationPolicy,
-    ) -> Result<Looked, BoxError> {
+    ) -> Result<Outcome, BoxError> {
         let meta = entry.meta();
-        let objects = self.client.dynamic(&place.kind);
-        let delete = |policy| objects.delete(&place.key, Some(meta.uid())).propagation(policy);
-        tracing::debug!(kind = %place.kind, key = %place.key, ?policy, "garbage goes");
-        let judged =
+        let objects = self.client.dynamic(&identity.kind);
+        let delete = |policy| objects.delete(&identity.key, Some(meta.uid())).propagation(policy);
+        tracing::debug!(kind = %identity.kind, key = %identity.key, ?policy, "garbage goes");
+        let delete_classified =
             delete(policy.clone()).resource_version_precondition(&meta.version().to_string());
-        match judged.await {
-            Ok(_) => return Ok(Looked::Done),
+        match delete_classified.await {
+            Ok(_) => return Ok(Outcome::Done),
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error.into()),
         }
         // It changed. If its owners did not, it is still garbage: objects that change all the time
         // must be collected too.
-        let Some(live) = objects.live(&place.key).await? else { return Ok(Looked::Done) };
+        let Some(live) = objects.live(&identity.key).await? else { return Ok(Outcome::Done) };
         let same = live.metadata.uid.as_deref().is_some_and(|uid| *meta.uid() == *uid);
         if !same {
-            return Ok(Looked::Done);
+            return Ok(Outcome::Done);
         }
         let owners = live.metadata.owner_references.unwrap_or_default();
         if owners != metadata(entry)?.owner_references.unwrap_or_default() {
-            return Ok(Looked::Again);
+            return Ok(Outcome::Requeue);
         }
         delete(policy).await?;
-        Ok(Looked::Done)
+        Ok(Outcome::Done)
     }
 
     /// Deletes an object that was just changed, with foreground propagation.
-    pub(super) async fn delete_now(&self, uid: &Uid, place: &Place) -> Result<Looked, BoxError> {
-        let objects = self.client.dynamic(&place.kind);
-        let delete = objects.delete(&place.key, Some(uid));
+    pub(super) async fn delete_foreground(
+        &self,
+        uid: &Uid,
+        identity: &Identity,
+    ) -> Result<Outcome, BoxError> {
+        let objects = self.client.dynamic(&identity.kind);
+        let delete = objects.delete(&identity.key, Some(uid));
         match delete.propagation(PropagationPolicy::Foreground).await {
-            Ok(_) => Ok(Looked::Done),
-            Err(error) if error.is_conflict() => Ok(Looked::Again),
+            Ok(_) => Ok(Outcome::Done),
+            Err(error) if error.is_conflict() => Ok(Outcome::Requeue),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Removes the references to these owners from the object.
-    pub(super) async fn drop_owners(
+    pub(super) async fn remove_owners(
         &self,
-        place: &Place,
+        identity: &Identity,
         entry: &Entry,
         owners: &[&Uid],
     ) -> Result<(), BoxError> {
         let mut references = metadata(entry)?.owner_references.unwrap_or_default();
         references.retain(|reference| !owners.contains(&&Uid::new(&reference.uid)));
-        self.set_owners(place, entry, &references).await?;
+        self.set_owners(identity, entry, &references).await?;
         Ok(())
     }
 
     /// Sets `blockOwnerDeletion` to false in all owner references.
-    pub(super) async fn unblock(&self, place: &Place, entry: &Entry) -> Result<(), BoxError> {
+    pub(super) async fn unblock_owner_deletion(
+        &self,
+        identity: &Identity,
+        entry: &Entry,
+    ) -> Result<(), BoxError> {
         let mut references = metadata(entry)?.owner_references.unwrap_or_default();
         for reference in &mut references {
             reference.block_owner_deletion = reference.block_owner_deletion.map(|_| false);
         }
-        self.set_owners(place, entry, &references).await?;
+        self.set_owners(identity, entry, &references).await?;
         Ok(())
     }
 
     async fn set_owners(
         &self,
-        place: &Place,
+        identity: &Identity,
         entry: &Entry,
         owners: &[OwnerReference],
     ) -> Result<(), Error> {
         let owners = if owners.is_empty() { Value::Null } else { json!(owners) };
-        self.patch(place, entry, "ownerReferences", owners).await.map(drop)
+        self.patch(identity, entry, "ownerReferences", owners).await.map(drop)
     }
 
     /// Sets a metadata field, provided the object is still as it was read.
     async fn patch(
         &self,
-        place: &Place,
+        identity: &Identity,
         entry: &Entry,
         field: &str,
         value: Value,
@@ -115,55 +123,63 @@ impl Collector {
             "resourceVersion": entry.meta().version().to_string(),
             "uid": entry.meta().uid().to_string(),
         }}));
-        self.client.dynamic(&place.kind).patch(&place.key, &patch).await
+        self.client.dynamic(&identity.kind).patch(&identity.key, &patch).await
     }
 
     /// Orphans the dependents of the object, then removes its `orphan` finalizer.
-    pub(super) async fn orphan(&self, uid: &Uid, place: &Place) -> Result<Looked, BoxError> {
+    pub(super) async fn orphan_dependents(
+        &self,
+        uid: &Uid,
+        identity: &Identity,
+    ) -> Result<Outcome, BoxError> {
         let dependents = self.graph.lock().dependents(uid);
         for (dependent, at) in dependents {
-            let Some(entry) = self.entry(&at, &dependent).await? else { continue };
+            let Some(entry) = self.read_object(&at, &dependent).await? else { continue };
             if !entry.meta().owners().iter().any(|owner| owner.uid == *uid) {
                 continue;
             }
-            match self.drop_owners(&at, &entry, &[uid]).await {
+            match self.remove_owners(&at, &entry, &[uid]).await {
                 Err(error) if !is_not_found(&error) => return Err(error),
                 _ => {}
             }
         }
-        self.graph.lock().let_go(uid);
-        self.drop_finalizer(uid, place, ORPHAN).await
+        self.graph.lock().record_orphaned(uid);
+        self.remove_finalizer(uid, identity, ORPHAN).await
     }
 
     /// Removes the `foregroundDeletion` finalizer if no dependent blocks; otherwise enqueues the
     /// blocking dependents.
-    pub(super) async fn release(&self, uid: &Uid, place: &Place) -> Result<Looked, BoxError> {
-        let blocking = self.graph.lock().blocking(uid);
+    pub(super) async fn release_foreground(
+        &self,
+        uid: &Uid,
+        identity: &Identity,
+    ) -> Result<Outcome, BoxError> {
+        let blocking = self.graph.lock().blocking_dependents(uid);
         if blocking.is_empty() {
-            return self.drop_finalizer(uid, place, FOREGROUND).await;
+            return self.remove_finalizer(uid, identity, FOREGROUND).await;
         }
         let idle = blocking.into_iter().filter(|(_, waits)| !waits);
         self.enqueue(idle.map(|(dependent, _)| dependent).collect());
-        Ok(Looked::Done)
+        Ok(Outcome::Done)
     }
 
-    async fn drop_finalizer(
+    async fn remove_finalizer(
         &self,
         uid: &Uid,
-        place: &Place,
+        identity: &Identity,
         name: &str,
-    ) -> Result<Looked, BoxError> {
-        let Some(entry) = self.entry(place, uid).await? else { return Ok(Looked::Done) };
+    ) -> Result<Outcome, BoxError> {
+        let Some(entry) = self.read_object(identity, uid).await? else { return Ok(Outcome::Done) };
         let present: Vec<&str> = entry.meta().finalizers().collect();
         if !present.contains(&name) {
-            return Ok(Looked::Done);
+            return Ok(Outcome::Done);
         }
         let left: Vec<&str> = present.into_iter().filter(|present| *present != name).collect();
         let left = if left.is_empty() { Value::Null } else { json!(left) };
-        match self.patch(place, &entry, "finalizers", left).await {
-            Ok(_) => Ok(Looked::Done),
-            Err(error) if error.is_not_found() => Ok(Looked::Done),
-            Err(error) if error.is_conflict() => Ok(Looked::Again),
+        match self.patch(identity, &entry, "finalizers", left).await {
+            Ok(_) => Ok(Outcome::Done),
+            Err(error) if error.is_not_found() => Ok(Outcome::Done),
+            Err(error) if error.is_conflict() => Ok(Outcome::Requeue),
             Err(error) => Err(error.into()),
         }
     }

@@ -54,7 +54,7 @@ async fn an_empty_namespace_goes_at_once() {
 async fn content_of_every_type_goes_first_and_nothing_else() {
     let cluster = cluster(&[NAME]).await;
     let shop = namespace(&cluster, "shop").await;
-    let definition = object(json!({
+    let crd = object(json!({
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com",
@@ -66,10 +66,10 @@ async fn content_of_every_type_goes_first_and_nothing_else() {
             }],
         },
     }));
-    let definitions: Api<
+    let crds: Api<
         k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     > = Api::all(cluster.client());
-    definitions.create(&PostParams::default(), &definition).await.unwrap();
+    crds.create(&PostParams::default(), &crd).await.unwrap();
     let kind = kube::core::GroupVersionKind::gvk("example.com", "v1", "Widget");
     let resource = kube::api::ApiResource::from_gvk_with_plural(&kind, "widgets");
     let widgets: Api<kube::api::DynamicObject> =

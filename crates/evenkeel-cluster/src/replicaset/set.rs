@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::controller_ref;
 
 /// A ReplicaSet or ReplicationController.
-pub(super) trait Set: Object {
+pub(super) trait ReplicaSetLike: Object {
     /// The name of its controller.
     const CONTROLLER: &'static str;
     /// The status type.
@@ -26,7 +26,7 @@ pub(super) trait Set: Object {
     fn status(&self) -> Option<Cow<'_, ReplicaSetStatus>>;
 }
 
-impl Set for ReplicaSet {
+impl ReplicaSetLike for ReplicaSet {
     const CONTROLLER: &'static str = super::NAME;
     type Status = ReplicaSetStatus;
 
@@ -51,9 +51,9 @@ impl Set for ReplicaSet {
     }
 }
 
-impl Set for ReplicationController {
-    const CONTROLLER: &'static str = super::ELDER;
-    type Status = ElderStatus;
+impl ReplicaSetLike for ReplicationController {
+    const CONTROLLER: &'static str = super::REPLICATION_CONTROLLER;
+    type Status = ReplicationControllerStatus;
 
     fn selector(&self) -> Option<Selector> {
         let match_labels = self.spec.as_ref()?.selector.clone();
@@ -75,15 +75,16 @@ impl Set for ReplicationController {
     fn status(&self) -> Option<Cow<'_, ReplicaSetStatus>> {
         let status = self.status.as_ref()?;
         let conditions = status.conditions.as_ref().map(|conditions| {
-            let told = conditions.iter().cloned();
-            told.map(|told| ReplicaSetCondition {
-                last_transition_time: told.last_transition_time,
-                message: told.message,
-                reason: told.reason,
-                status: told.status,
-                type_: told.type_,
-            })
-            .collect()
+            let condition = conditions.iter().cloned();
+            condition
+                .map(|condition| ReplicaSetCondition {
+                    last_transition_time: condition.last_transition_time,
+                    message: condition.message,
+                    reason: condition.reason,
+                    status: condition.status,
+                    type_: condition.type_,
+                })
+                .collect()
         });
         Some(Cow::Owned(ReplicaSetStatus {
             available_replicas: status.available_replicas,
@@ -100,9 +101,9 @@ impl Set for ReplicationController {
 /// The status of a ReplicationController: that of a ReplicaSet without `terminatingReplicas`.
 #[derive(PartialEq, Serialize)]
 #[serde(transparent)]
-pub(super) struct ElderStatus(ReplicaSetStatus);
+pub(super) struct ReplicationControllerStatus(ReplicaSetStatus);
 
-impl From<ReplicaSetStatus> for ElderStatus {
+impl From<ReplicaSetStatus> for ReplicationControllerStatus {
     fn from(status: ReplicaSetStatus) -> Self {
         Self(ReplicaSetStatus { terminating_replicas: None, ..status })
     }

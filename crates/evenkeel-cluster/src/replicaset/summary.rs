@@ -9,12 +9,12 @@ use evenkeel::{Key, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Known, Member};
+use super::{KnownPods, SetPod};
 use crate::pods;
 
 /// The summary of one pod.
 #[derive(Clone, Debug)]
-pub(super) struct Digest {
+pub(super) struct PodSummary {
     pub(super) active: bool,
     pub(super) terminal: bool,
     pub(super) terminating: bool,
@@ -30,7 +30,7 @@ pub(super) struct Digest {
 pub(super) type Rank =
     (bool, u8, bool, i32, Reverse<i32>, Reverse<Timestamp>, Reverse<i32>, Reverse<Timestamp>);
 
-impl Digest {
+impl PodSummary {
     pub(super) fn of(pod: &Pod) -> Self {
         let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
         let restarts = statuses.into_iter().flatten().map(|status| status.restart_count).max();
@@ -64,15 +64,15 @@ impl Digest {
     }
 
     /// The order of `ActivePodsWithRanks`: without a node, not running, not ready, low deletion
-    /// cost, on a node with many pods of the same set (`crowd`), ready for a short time, restarted
+    /// cost, on a node with many pods of the same set (`pods_on_node`), ready for a short time, restarted
     /// often, young.
-    pub(super) fn rank(&self, crowd: i32) -> Rank {
+    pub(super) fn rank(&self, pods_on_node: i32) -> Rank {
         (
             !self.node.is_empty(),
             self.phase,
             self.ready.is_some(),
             self.cost,
-            Reverse(crowd),
+            Reverse(pods_on_node),
             Reverse(self.ready.unwrap_or(Timestamp::MIN)),
             Reverse(self.restarts),
             Reverse(self.created),
@@ -82,33 +82,33 @@ impl Digest {
 
 /// The pod summaries of all sets.
 #[derive(Default)]
-pub(super) struct Digests(Mutex<HashMap<Key, Known>>);
+pub(super) struct PodSummaries(Mutex<HashMap<Key, KnownPods>>);
 
-impl Digests {
+impl PodSummaries {
     /// Returns the pods of a set. Decodes only pods that are new or have changed, and drops the
     /// summaries of pods that are not among `entries`.
-    pub(super) fn of(&self, set: &Key, entries: Vec<Arc<Entry>>) -> Result<Vec<Member>> {
+    pub(super) fn of(&self, set: &Key, entries: Vec<Arc<Entry>>) -> Result<Vec<SetPod>> {
         let mut known = self.lock().remove(set).unwrap_or_default();
-        let mut members = Vec::with_capacity(entries.len());
-        let mut kept = Known::with_capacity(entries.len());
+        let mut set_pods = Vec::with_capacity(entries.len());
+        let mut kept = KnownPods::with_capacity(entries.len());
         for entry in entries {
             let (uid, version) = (entry.meta().uid().clone(), entry.meta().version());
-            let digest = match known.remove(&uid) {
-                Some((seen, digest)) if seen == version => digest,
-                _ => Digest::of(&*entry.decode::<Pod>()?),
+            let summary = match known.remove(&uid) {
+                Some((seen, summary)) if seen == version => summary,
+                _ => PodSummary::of(&*entry.decode::<Pod>()?),
             };
-            kept.insert(uid, (version, digest.clone()));
-            members.push(Member { entry, digest });
+            kept.insert(uid, (version, summary.clone()));
+            set_pods.push(SetPod { entry, summary });
         }
         self.lock().insert(set.clone(), kept);
-        Ok(members)
+        Ok(set_pods)
     }
 
     pub(super) fn forget(&self, set: &Key) {
         self.lock().remove(set);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Known>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, KnownPods>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use evenkeel::Key;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
-use super::fit::{Amounts, Needs};
-use super::topology::{self, Census, Map, Survey, Term};
+use super::fit::{PodRequirements, Resources};
+use super::topology::{self, Placement, PodLister, Term, TopologyDomains};
 use super::{node_affinity, tolerates};
 use crate::pods;
 
@@ -17,53 +17,53 @@ const COMPARED: usize = 64;
 
 /// All nodes and the pods on them.
 #[derive(Default)]
-pub(super) struct Book {
-    nodes: Vec<Site>,
+pub(super) struct SchedulerCache {
+    nodes: Vec<NodeInfo>,
     by_name: HashMap<Arc<str>, usize>,
-    pods: HashMap<Key, Tenant>,
+    pods: HashMap<Key, PodState>,
     /// Pods on nodes with required anti-affinity terms.
-    hostile: BTreeSet<Key>,
+    pods_with_anti_affinity: BTreeSet<Key>,
     /// How many pods on nodes have each priority.
     priorities: BTreeMap<i32, usize>,
     /// Unschedulable pods with their priority.
-    waiting: BTreeMap<Key, i32>,
+    unschedulable: BTreeMap<Key, i32>,
     /// Those of them that may become schedulable when other pods are bound.
-    curious: BTreeMap<Key, i32>,
+    waiting_for_pods: BTreeMap<Key, i32>,
     /// Where the last search ended. The next one starts there, so that all nodes are considered.
     cursor: usize,
 }
 
 /// A node. `present` is false for a node that is deleted or not seen yet; no pod is placed on it.
-struct Site {
+struct NodeInfo {
     name: Arc<str>,
     present: bool,
     labels: BTreeMap<String, String>,
     taints: Vec<Taint>,
     unschedulable: bool,
-    capacity: Amounts,
-    most_pods: i64,
-    given: Given,
+    capacity: Resources,
+    allowed_pods: i64,
+    requested: Requested,
 }
 
 /// What the pods of a node request.
 #[derive(Clone, Default)]
-struct Given {
-    amounts: Amounts,
+struct Requested {
+    resources: Resources,
     pods: i64,
     ports: Vec<(String, i32)>,
 }
 
-impl Given {
-    fn give(&mut self, needs: &Needs) {
-        self.amounts.add(&needs.amounts);
+impl Requested {
+    fn add_pod(&mut self, requirements: &PodRequirements) {
+        self.resources.add(&requirements.resources);
         self.pods += 1;
-        self.ports.extend(needs.ports.iter().cloned());
+        self.ports.extend(requirements.ports.iter().cloned());
     }
 
-    fn take_back(&mut self, needs: &Needs) {
-        self.amounts.sub(&needs.amounts);
+    fn remove_pod(&mut self, requirements: &PodRequirements) {
+        self.resources.sub(&requirements.resources);
         self.pods -= 1;
-        for port in &needs.ports {
+        for port in &requirements.ports {
             if let Some(at) = self.ports.iter().position(|used| used == port) {
                 self.ports.swap_remove(at);
             }
@@ -71,38 +71,38 @@ impl Given {
     }
 }
 
-struct Tenant {
+struct PodState {
     uid: String,
-    site: usize,
-    needs: Needs,
+    node: usize,
+    requirements: PodRequirements,
 }
 
 /// The state of a pod in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placed {
+pub(super) enum PodPlacement {
     /// It has a node, or is assumed on one.
-    Here,
+    Assigned,
     /// It has terminated and released its resources.
-    Ended,
+    Released,
     /// It has no node.
-    Nowhere,
+    Unassigned,
 }
 
-impl Book {
-    fn site(&mut self, name: &str) -> usize {
+impl SchedulerCache {
+    fn node_index(&mut self, name: &str) -> usize {
         if let Some(&at) = self.by_name.get(name) {
             return at;
         }
         let name: Arc<str> = name.into();
-        self.nodes.push(Site {
+        self.nodes.push(NodeInfo {
             name: name.clone(),
             present: false,
             labels: BTreeMap::new(),
             taints: Vec::new(),
             unschedulable: false,
-            capacity: Amounts::default(),
-            most_pods: 0,
-            given: Given::default(),
+            capacity: Resources::default(),
+            allowed_pods: 0,
+            requested: Requested::default(),
         });
         self.by_name.insert(name, self.nodes.len() - 1);
         self.nodes.len() - 1
@@ -110,12 +110,12 @@ impl Book {
 
     /// Adds or updates a node. Returns whether an unschedulable pod might fit now.
     pub(super) fn put_node(&mut self, node: &Node) -> bool {
-        let at = self.site(node.metadata.name.as_deref().unwrap_or_default());
-        let site = &mut self.nodes[at];
+        let at = self.node_index(node.metadata.name.as_deref().unwrap_or_default());
+        let node_info = &mut self.nodes[at];
         let spec = node.spec.as_ref();
         let status = node.status.as_ref();
         let allocatable = status.and_then(|s| s.allocatable.as_ref().or(s.capacity.as_ref()));
-        let capacity = Amounts::of(allocatable);
+        let capacity = Resources::of(allocatable);
         let labels = node.metadata.labels.clone().unwrap_or_default();
         let taints: Vec<Taint> = spec
             .and_then(|spec| spec.taints.as_ref())
@@ -125,15 +125,15 @@ impl Book {
             .cloned()
             .collect();
         let unschedulable = spec.and_then(|spec| spec.unschedulable) == Some(true);
-        let changed = !site.present
-            || site.labels != labels
-            || site.taints != taints
-            || site.unschedulable != unschedulable
-            || site.capacity != capacity;
-        site.present = true;
-        site.most_pods = capacity.get("pods");
-        (site.labels, site.taints) = (labels, taints);
-        (site.unschedulable, site.capacity) = (unschedulable, capacity);
+        let changed = !node_info.present
+            || node_info.labels != labels
+            || node_info.taints != taints
+            || node_info.unschedulable != unschedulable
+            || node_info.capacity != capacity;
+        node_info.present = true;
+        node_info.allowed_pods = capacity.get("pods");
+        (node_info.labels, node_info.taints) = (labels, taints);
+        (node_info.unschedulable, node_info.capacity) = (unschedulable, capacity);
         changed
     }
 
@@ -145,93 +145,103 @@ impl Book {
     }
 
     /// Adds or updates a pod.
-    pub(super) fn put_pod(&mut self, key: &Key, pod: &Pod) -> Placed {
+    pub(super) fn put_pod(&mut self, key: &Key, pod: &Pod) -> PodPlacement {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        if self.pods.get(key).is_some_and(|tenant| tenant.uid != uid) {
+        if self.pods.get(key).is_some_and(|state| state.uid != uid) {
             self.remove_pod(key);
         }
         if pods::is_terminal(pod) {
-            return if self.remove_pod(key) { Placed::Ended } else { Placed::Here };
+            return if self.remove_pod(key) {
+                PodPlacement::Released
+            } else {
+                PodPlacement::Assigned
+            };
         }
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-        let held = self.pods.get(key).map(|tenant| self.nodes[tenant.site].name.clone());
+        let held = self.pods.get(key).map(|state| self.nodes[state.node].name.clone());
         match (node, held) {
-            (None, None) => Placed::Nowhere,
-            (None, Some(_)) => Placed::Here,
-            (Some(node), Some(held)) if *node == *held => Placed::Here,
+            (None, None) => PodPlacement::Unassigned,
+            (None, Some(_)) => PodPlacement::Assigned,
+            (Some(node), Some(held)) if *node == *held => PodPlacement::Assigned,
             (Some(node), _) => {
                 self.remove_pod(key);
-                let site = self.site(node);
-                self.settle(key, uid, site, Needs::of(pod));
-                Placed::Here
+                let index = self.node_index(node);
+                self.assign(key, uid, index, PodRequirements::of(pod));
+                PodPlacement::Assigned
             }
         }
     }
 
-    fn settle(&mut self, key: &Key, uid: &str, at: usize, needs: Needs) {
-        self.nodes[at].given.give(&needs);
-        if !needs.repels.is_empty() {
-            self.hostile.insert(key.clone());
+    fn assign(&mut self, key: &Key, uid: &str, at: usize, requirements: PodRequirements) {
+        self.nodes[at].requested.add_pod(&requirements);
+        if !requirements.anti_affinity.is_empty() {
+            self.pods_with_anti_affinity.insert(key.clone());
         }
-        *self.priorities.entry(needs.priority).or_default() += 1;
-        self.waiting.remove(key);
-        self.pods.insert(key.clone(), Tenant { uid: uid.to_owned(), site: at, needs });
+        *self.priorities.entry(requirements.priority).or_default() += 1;
+        self.unschedulable.remove(key);
+        self.pods.insert(key.clone(), PodState { uid: uid.to_owned(), node: at, requirements });
     }
 
     /// Removes a pod that is deleted or terminated. Returns whether it held resources.
     pub(super) fn remove_pod(&mut self, key: &Key) -> bool {
-        self.waiting.remove(key);
-        let Some(tenant) = self.pods.remove(key) else { return false };
-        if !tenant.needs.repels.is_empty() {
-            self.hostile.remove(key);
+        self.unschedulable.remove(key);
+        let Some(state) = self.pods.remove(key) else { return false };
+        if !state.requirements.anti_affinity.is_empty() {
+            self.pods_with_anti_affinity.remove(key);
         }
-        if let Some(count) = self.priorities.get_mut(&tenant.needs.priority) {
+        if let Some(count) = self.priorities.get_mut(&state.requirements.priority) {
             *count -= 1;
             if *count == 0 {
-                self.priorities.remove(&tenant.needs.priority);
+                self.priorities.remove(&state.requirements.priority);
             }
         }
-        self.nodes[tenant.site].given.take_back(&tenant.needs);
+        self.nodes[state.node].requested.remove_pod(&state.requirements);
         true
     }
 
     /// Takes the unschedulable pods; they are added again if they still do not fit.
-    pub(super) fn take_waiting(&mut self) -> BTreeMap<Key, i32> {
-        self.curious.clear();
-        std::mem::take(&mut self.waiting)
+    pub(super) fn take_unschedulable(&mut self) -> BTreeMap<Key, i32> {
+        self.waiting_for_pods.clear();
+        std::mem::take(&mut self.unschedulable)
     }
 
     /// Takes the pods that wait for other pods to be bound.
-    pub(super) fn take_curious(&mut self) -> BTreeMap<Key, i32> {
-        std::mem::take(&mut self.curious)
+    pub(super) fn take_waiting_for_pods(&mut self) -> BTreeMap<Key, i32> {
+        std::mem::take(&mut self.waiting_for_pods)
     }
 
     /// Selects a node and assumes the pod on it, or returns why no node fits.
-    pub(super) fn place(
+    pub(super) fn schedule(
         &mut self,
         key: &Key,
         pod: &Pod,
-        needs: &Needs,
-        census: &Census<'_>,
+        requirements: &PodRequirements,
+        lister: &PodLister<'_>,
     ) -> Result<String, String> {
-        let survey = Survey::of(pod, key, self, census);
+        let domains = TopologyDomains::of(pod, key, self, lister);
         let Some(spec) = &pod.spec else { return Err("pod has no spec".to_owned()) };
         let count = self.nodes.len();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         let (mut best, mut found) = (None, 0);
         for step in 0..count {
             let at = (self.cursor + step) % count;
-            let site = &self.nodes[at];
-            if !site.present {
+            let node_info = &self.nodes[at];
+            if !node_info.present {
                 continue;
             }
-            let refusal = site.refuses(spec).or_else(|| site.lacks(needs, &site.given));
-            let refusal = refusal.or_else(|| survey.refuses(&site.labels).map(str::to_owned));
-            if let Some(reason) = refusal {
+            let reason_against = node_info
+                .reject_reason(spec)
+                .or_else(|| node_info.insufficient_resource(requirements, &node_info.requested));
+            let reason_against = reason_against
+                .or_else(|| domains.reject_reason(&node_info.labels).map(str::to_owned));
+            if let Some(reason) = reason_against {
                 *reasons.entry(reason).or_default() += 1;
                 continue;
             }
-            let score = (site.given.amounts.load(&site.capacity), site.given.pods);
+            let score = (
+                node_info.requested.resources.utilization(&node_info.capacity),
+                node_info.requested.pods,
+            );
             if best.is_none_or(|(least, _)| score < least) {
                 best = Some((score, at));
             }
@@ -241,61 +251,66 @@ impl Book {
             }
         }
         let Some((_, at)) = best else {
-            self.waiting.insert(key.clone(), needs.priority);
-            if topology::minds(spec) {
-                self.curious.insert(key.clone(), needs.priority);
+            self.unschedulable.insert(key.clone(), requirements.priority);
+            if topology::depends_on_pods(spec) {
+                self.waiting_for_pods.insert(key.clone(), requirements.priority);
             }
-            return Err(self.refusal(&reasons));
+            return Err(self.unschedulable_message(&reasons));
         };
         self.cursor = (at + 1) % count;
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        self.settle(key, uid, at, needs.clone());
+        self.assign(key, uid, at, requirements.clone());
         Ok(self.nodes[at].name.to_string())
     }
 
     /// Returns the node on which a pod would fit if pods of lower priority were deleted, and those
     /// pods: the victims whose highest priority is lowest, then the fewest.
-    pub(super) fn victims(
+    pub(super) fn select_victims(
         &self,
         key: &Key,
         pod: &Pod,
-        needs: &Needs,
-        census: &Census<'_>,
+        requirements: &PodRequirements,
+        lister: &PodLister<'_>,
     ) -> Option<(String, Vec<Key>)> {
         let spec = pod.spec.as_ref()?;
-        self.priorities.keys().next().filter(|lowest| **lowest < needs.priority)?;
-        let survey = Survey::of(pod, key, self, census);
-        let mut lower: BTreeMap<usize, Vec<(&Key, &Needs)>> = BTreeMap::new();
-        for (key, tenant) in &self.pods {
-            if tenant.needs.priority < needs.priority {
-                lower.entry(tenant.site).or_default().push((key, &tenant.needs));
+        self.priorities.keys().next().filter(|lowest| **lowest < requirements.priority)?;
+        let domains = TopologyDomains::of(pod, key, self, lister);
+        let mut lower: BTreeMap<usize, Vec<(&Key, &PodRequirements)>> = BTreeMap::new();
+        for (key, state) in &self.pods {
+            if state.requirements.priority < requirements.priority {
+                lower.entry(state.node).or_default().push((key, &state.requirements));
             }
         }
         let mut options = Vec::new();
         for (at, mut lower) in lower {
-            let site = &self.nodes[at];
-            let refuses = || site.refuses(spec).is_some() || survey.refuses(&site.labels).is_some();
-            if !site.present || refuses() {
+            let node_info = &self.nodes[at];
+            let rejected = || {
+                node_info.reject_reason(spec).is_some()
+                    || domains.reject_reason(&node_info.labels).is_some()
+            };
+            if !node_info.present || rejected() {
                 continue;
             }
-            let mut given = site.given.clone();
-            lower.iter().for_each(|(_, needs)| given.take_back(needs));
-            if site.lacks(needs, &given).is_some() {
+            let mut requested = node_info.requested.clone();
+            lower.iter().for_each(|(_, requirements)| requested.remove_pod(requirements));
+            if node_info.insufficient_resource(requirements, &requested).is_some() {
                 continue;
             }
             // As many pods as fit are reprieved, those of higher priority first.
-            lower.sort_by_key(|(key, needs)| (std::cmp::Reverse(needs.priority), *key));
+            lower.sort_by_key(|(key, requirements)| {
+                (std::cmp::Reverse(requirements.priority), *key)
+            });
             lower.retain(|(_, stays)| {
-                let mut with = given.clone();
-                with.give(stays);
-                let goes = site.lacks(needs, &with).is_some();
+                let mut with = requested.clone();
+                with.add_pod(stays);
+                let goes = node_info.insufficient_resource(requirements, &with).is_some();
                 if !goes {
-                    given = with;
+                    requested = with;
                 }
                 goes
             });
-            let highest = lower.first().map_or(i32::MIN, |(_, needs)| needs.priority);
-            options.push((highest, lower.len(), &site.name, lower));
+            let highest = lower.first().map_or(i32::MIN, |(_, requirements)| requirements.priority);
+            options.push((highest, lower.len(), &node_info.name, lower));
         }
         let best = options
             .into_iter()
@@ -305,8 +320,8 @@ impl Book {
     }
 
     /// The message of kube-scheduler.
-    fn refusal(&self, reasons: &BTreeMap<String, usize>) -> String {
-        let present = self.nodes.iter().filter(|site| site.present).count();
+    fn unschedulable_message(&self, reasons: &BTreeMap<String, usize>) -> String {
+        let present = self.nodes.iter().filter(|node_info| node_info.present).count();
         if present == 0 {
             return "no nodes available to schedule pods".to_owned();
         }
@@ -317,31 +332,31 @@ impl Book {
     }
 }
 
-impl Map for Book {
-    fn home(&self, pod: &Key) -> Option<&BTreeMap<String, String>> {
-        let site = &self.nodes[self.pods.get(pod)?.site];
-        site.present.then_some(&site.labels)
+impl Placement for SchedulerCache {
+    fn node_labels(&self, pod: &Key) -> Option<&BTreeMap<String, String>> {
+        let node_info = &self.nodes[self.pods.get(pod)?.node];
+        node_info.present.then_some(&node_info.labels)
     }
 
-    fn admitting<'a>(
+    fn matching_nodes<'a>(
         &'a self,
         spec: &'a PodSpec,
     ) -> impl Iterator<Item = &'a BTreeMap<String, String>> {
-        let present = self.nodes.iter().filter(|site| site.present);
-        let admitting =
-            present.filter(|site| node_affinity::selects(spec, &site.name, &site.labels));
-        admitting.map(|site| &site.labels)
+        let present = self.nodes.iter().filter(|node_info| node_info.present);
+        let matching = present
+            .filter(|node_info| node_affinity::selects(spec, &node_info.name, &node_info.labels));
+        matching.map(|node_info| &node_info.labels)
     }
 
-    fn hostile(&self) -> impl Iterator<Item = (&Key, &[Term])> {
-        let found = |key| Some((key, self.pods.get(key)?.needs.repels.as_slice()));
-        self.hostile.iter().filter_map(found)
+    fn pods_with_anti_affinity(&self) -> impl Iterator<Item = (&Key, &[Term])> {
+        let found = |key| Some((key, self.pods.get(key)?.requirements.anti_affinity.as_slice()));
+        self.pods_with_anti_affinity.iter().filter_map(found)
     }
 }
 
-impl Site {
+impl NodeInfo {
     /// Returns why the node does not accept the pod, regardless of free resources.
-    fn refuses(&self, spec: &PodSpec) -> Option<String> {
+    fn reject_reason(&self, spec: &PodSpec) -> Option<String> {
         let tolerations = spec.tolerations.as_deref().unwrap_or_default();
         let bears = |taint: &Taint| tolerations.iter().any(|t| tolerates(t, taint));
         if self.unschedulable {
@@ -365,14 +380,19 @@ impl Site {
     }
 
     /// Returns which requested resource of the pod is not free on the node.
-    fn lacks(&self, needs: &Needs, given: &Given) -> Option<String> {
-        if needs.ports.iter().any(|port| given.ports.contains(port)) {
+    fn insufficient_resource(
+        &self,
+        requirements: &PodRequirements,
+        requested: &Requested,
+    ) -> Option<String> {
+        if requirements.ports.iter().any(|port| requested.ports.contains(port)) {
             return Some("node(s) didn't have free ports for the requested pod ports".to_owned());
         }
-        if given.pods >= self.most_pods {
+        if requested.pods >= self.allowed_pods {
             return Some("Too many pods".to_owned());
         }
-        let lacking = needs.amounts.lacking(&self.capacity, &given.amounts)?;
-        Some(format!("Insufficient {lacking}"))
+        let insufficient =
+            requirements.resources.insufficient(&self.capacity, &requested.resources)?;
+        Some(format!("Insufficient {insufficient}"))
     }
 }

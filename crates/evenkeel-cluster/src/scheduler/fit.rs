@@ -10,9 +10,9 @@ use super::topology::{self, Term};
 
 /// Quantities by resource: CPU in millicores, all other resources in whole units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Amounts(BTreeMap<String, i64>);
+pub(super) struct Resources(BTreeMap<String, i64>);
 
-impl Amounts {
+impl Resources {
     pub(super) fn of(texts: Option<&BTreeMap<String, Text>>) -> Self {
         let amount = |(name, text): (&String, &Text)| {
             let quantity = Quantity::parse(&text.0).ok()?;
@@ -40,7 +40,7 @@ impl Amounts {
         }
     }
 
-    fn raise_to(&mut self, other: &Self) {
+    fn set_max(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
             let most = self.0.entry(name.clone()).or_default();
             *most = (*most).max(*amount);
@@ -48,7 +48,7 @@ impl Amounts {
     }
 
     /// Returns the first resource of which less than requested is free, if any.
-    pub(super) fn lacking(&self, capacity: &Self, used: &Self) -> Option<&str> {
+    pub(super) fn insufficient(&self, capacity: &Self, used: &Self) -> Option<&str> {
         let lacks = |(name, amount): &(&String, &i64)| {
             **amount > 0 && **amount > capacity.get(name).saturating_sub(used.get(name))
         };
@@ -56,7 +56,7 @@ impl Amounts {
     }
 
     /// The share of `capacity` that is used, in thousandths, of the most used resource.
-    pub(super) fn load(&self, capacity: &Self) -> i64 {
+    pub(super) fn utilization(&self, capacity: &Self) -> i64 {
         let share = |(name, amount): (&String, &i64)| {
             amount.saturating_mul(1000).checked_div(capacity.get(name)).unwrap_or(0)
         };
@@ -66,48 +66,48 @@ impl Amounts {
 
 /// What a pod requires of a node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Needs {
-    pub(super) amounts: Amounts,
+pub(super) struct PodRequirements {
+    pub(super) resources: Resources,
     pub(super) ports: Vec<(String, i32)>,
     /// Pods of lower priority may be preempted for it.
     pub(super) priority: i32,
     /// Its required anti-affinity terms.
-    pub(super) repels: Vec<Term>,
+    pub(super) anti_affinity: Vec<Term>,
 }
 
-impl Needs {
+impl PodRequirements {
     /// The larger of the sum over its containers and the largest init container. Sidecars count
     /// towards both.
     pub(super) fn of(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
         let requests = |container: &Container| {
             let resources = container.resources.as_ref();
-            Amounts::of(resources.and_then(|resources| resources.requests.as_ref()))
+            Resources::of(resources.and_then(|resources| resources.requests.as_ref()))
         };
-        let mut together = Amounts::default();
+        let mut together = Resources::default();
         for container in &spec.containers {
             together.add(&requests(container));
         }
-        let (mut staying, mut most) = (Amounts::default(), Amounts::default());
+        let (mut staying, mut most) = (Resources::default(), Resources::default());
         for container in spec.init_containers.iter().flatten() {
             let mut peak = staying.clone();
             peak.add(&requests(container));
             if container.restart_policy.as_deref() == Some("Always") {
                 staying = peak.clone();
             }
-            most.raise_to(&peak);
+            most.set_max(&peak);
         }
         together.add(&staying);
-        together.raise_to(&most);
-        together.add(&Amounts::of(spec.overhead.as_ref()));
+        together.set_max(&most);
+        together.add(&Resources::of(spec.overhead.as_ref()));
         let ports = spec.containers.iter().flat_map(|container| container.ports.iter().flatten());
         let ports = ports.filter_map(|port| {
             let number = port.host_port.filter(|&number| number > 0)?;
             Some((port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), number))
         });
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let repels = topology::repels(spec, namespace);
+        let anti_affinity = topology::required_anti_affinity(spec, namespace);
         let (ports, priority) = (ports.collect(), spec.priority.unwrap_or(0));
-        Self { amounts: together, ports, priority, repels }
+        Self { resources: together, ports, priority, anti_affinity }
     }
 }

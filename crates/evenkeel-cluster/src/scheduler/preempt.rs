@@ -5,24 +5,25 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::Pods;
-use super::fit::Needs;
-use super::topology::Census;
+use super::fit::PodRequirements;
+use super::topology::PodLister;
 use crate::pods;
 
 impl Pods {
     /// Deletes pods of lower priority if the pod fits in their place. Returns the nominated node.
     /// The pod is scheduled once they are deleted, like any unschedulable pod.
-    pub(super) async fn make_room(
+    pub(super) async fn preempt(
         &self,
         cx: &Context<Pod>,
         pod: &Pod,
-        needs: &Needs,
+        requirements: &PodRequirements,
     ) -> Result<Option<String>> {
         let policy = pod.spec.as_ref().and_then(|spec| spec.preemption_policy.as_deref());
         if policy == Some("Never") {
             return Ok(None);
         }
-        let found = self.0.book().victims(cx.key(), pod, needs, &Census(cx.cache()));
+        let found =
+            self.0.cache().select_victims(cx.key(), pod, requirements, &PodLister(cx.cache()));
         let Some((node, victims)) = found else { return Ok(None) };
         for key in victims {
             // Victims that are already terminating are only waited for.

@@ -27,7 +27,7 @@ fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-fn refusal(pod: &Pod) -> Option<&str> {
+fn unschedulable_message(pod: &Pod) -> Option<&str> {
     let condition = crate::pods::condition(pod, "PodScheduled")?;
     (condition.status == "False").then_some(condition.message.as_deref()?)
 }
@@ -55,8 +55,8 @@ async fn pods_are_spread_and_one_that_fits_nowhere_waits_for_room() {
     let pods = world.until::<Pod>("both placed", placed).await;
     assert_ne!(node(&pods["a"]), node(&pods["b"]));
     world.create::<Pod>(pod("c", "1")).await;
-    let c = world.until_one::<Pod>("c", |pod| refusal(pod).is_some()).await;
-    assert_eq!(refusal(&c), Some("0/2 nodes are available: 2 Insufficient cpu."));
+    let c = world.until_one::<Pod>("c", |pod| unschedulable_message(pod).is_some()).await;
+    assert_eq!(unschedulable_message(&c), Some("0/2 nodes are available: 2 Insufficient cpu."));
     world.api::<Pod>().delete("a", &DeleteParams::default()).await.unwrap();
     world.until_one::<Pod>("c", crate::pods::is_ready).await;
 }
@@ -92,12 +92,14 @@ async fn selectors_affinity_taints_and_cordons_are_honoured() {
         let placed = world.until_one::<Pod>(name, |pod| node(pod).is_some()).await;
         assert_eq!(node(&placed), Some(wanted), "{name}");
     }
-    let refused = world.until_one::<Pod>("intolerant", |pod| refusal(pod).is_some()).await;
+    let refused =
+        world.until_one::<Pod>("intolerant", |pod| unschedulable_message(pod).is_some()).await;
     let reasons = "0/3 nodes are available: 1 node(s) had untolerated taint {gpu: yes}, \
                    2 node(s) didn't match Pod's node affinity/selector.";
-    assert_eq!(refusal(&refused), Some(reasons));
-    let refused = world.until_one::<Pod>("nowhere", |pod| refusal(pod).is_some()).await;
-    assert!(refusal(&refused).unwrap().contains("didn't match"), "{refused:?}");
+    assert_eq!(unschedulable_message(&refused), Some(reasons));
+    let refused =
+        world.until_one::<Pod>("nowhere", |pod| unschedulable_message(pod).is_some()).await;
+    assert!(unschedulable_message(&refused).unwrap().contains("didn't match"), "{refused:?}");
 
     for name in ["node-1", "node-2"] {
         change(&nodes, name, json!({"spec": {"unschedulable": true}})).await;
@@ -108,7 +110,7 @@ async fn selectors_affinity_taints_and_cordons_are_honoured() {
     })
     .await;
     world.create::<Pod>(pod("late", "1")).await;
-    world.until_one::<Pod>("late", |pod| refusal(pod).is_some()).await;
+    world.until_one::<Pod>("late", |pod| unschedulable_message(pod).is_some()).await;
     change(&nodes, "node-1", json!({"spec": {"unschedulable": null}})).await;
     let late = world.until_one::<Pod>("late", |pod| node(pod).is_some()).await;
     assert_eq!(node(&late), Some("node-1"));
@@ -123,16 +125,16 @@ async fn pods_of_another_scheduler_are_left_alone() {
     world.create::<Pod>(pod("ours", "1")).await;
     world.until_one::<Pod>("ours", crate::pods::is_ready).await;
     let other = world.api::<Pod>().get("other").await.unwrap();
-    assert_eq!((node(&other), refusal(&other)), (None, None));
+    assert_eq!((node(&other), unschedulable_message(&other)), (None, None));
 }
 
 /// A pod with a required affinity or anti-affinity term for pods with the given labels.
-fn social(name: &str, sort: &str, topology: &str, near: &Value) -> Value {
-    let mut social = pod(name, "100m");
+fn pod_with_affinity(name: &str, sort: &str, topology: &str, near: &Value) -> Value {
+    let mut pod_with_affinity = pod(name, "100m");
     let term = json!({"topologyKey": topology, "labelSelector": {"matchLabels": near}});
-    social["spec"]["affinity"] =
+    pod_with_affinity["spec"]["affinity"] =
         json!({sort: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
-    social
+    pod_with_affinity
 }
 
 async fn zones(nodes: &Api<Node>) {
@@ -147,26 +149,31 @@ async fn pods_that_cannot_bear_each_other_are_kept_apart_both_ways() {
     let (world, nodes) = world(2, "8").await;
     let web = json!({"app": "web"});
     for name in ["a", "b", "c"] {
-        let mut loner = social(name, "podAntiAffinity", "kubernetes.io/hostname", &web);
-        loner["metadata"]["labels"] = web.clone();
-        world.create::<Pod>(loner).await;
+        let mut pod = pod_with_affinity(name, "podAntiAffinity", "kubernetes.io/hostname", &web);
+        pod["metadata"]["labels"] = web.clone();
+        world.create::<Pod>(pod).await;
     }
     let pods = world
         .until::<Pod>("two", |pods| pods.values().filter(|pod| node(pod).is_some()).count() == 2)
         .await;
-    let homes: BTreeMap<&str, &str> =
+    let by_node: BTreeMap<&str, &str> =
         pods.iter().filter_map(|(name, pod)| Some((node(pod)?, name.as_str()))).collect();
-    assert_eq!(homes.len(), 2, "each on a node of its own");
-    let third = ["a", "b", "c"].into_iter().find(|name| !homes.values().any(|it| it == name));
-    let third = world.until_one::<Pod>(third.unwrap(), |pod| refusal(pod).is_some()).await;
+    assert_eq!(by_node.len(), 2, "each on a node of its own");
+    let third = ["a", "b", "c"].into_iter().find(|name| !by_node.values().any(|it| it == name));
+    let third =
+        world.until_one::<Pod>(third.unwrap(), |pod| unschedulable_message(pod).is_some()).await;
     let reason = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.";
-    assert_eq!(refusal(&third), Some(reason));
+    assert_eq!(unschedulable_message(&third), Some(reason));
     // A pod without terms is still rejected by the anti-affinity of existing pods.
     let mut plain = pod("plain", "100m");
     plain["metadata"]["labels"] = web;
     world.create::<Pod>(plain).await;
-    let plain = world.until_one::<Pod>("plain", |pod| refusal(pod).is_some()).await;
-    assert!(refusal(&plain).unwrap().contains("didn't satisfy existing pods anti-affinity rules"));
+    let plain = world.until_one::<Pod>("plain", |pod| unschedulable_message(pod).is_some()).await;
+    assert!(
+        unschedulable_message(&plain)
+            .unwrap()
+            .contains("didn't satisfy existing pods anti-affinity rules")
+    );
     assert_eq!(nodes.list(&Default::default()).await.unwrap().items.len(), 2);
 }
 
@@ -175,12 +182,12 @@ async fn pods_go_where_those_are_that_they_want_near_and_wait_for_them() {
     let (world, nodes) = world(3, "8").await;
     zones(&nodes).await;
     let cache = json!({"app": "cache"});
-    world.create::<Pod>(social("web", "podAffinity", "zone", &cache)).await;
-    let web = world.until_one::<Pod>("web", |pod| refusal(pod).is_some()).await;
+    world.create::<Pod>(pod_with_affinity("web", "podAffinity", "zone", &cache)).await;
+    let web = world.until_one::<Pod>("web", |pod| unschedulable_message(pod).is_some()).await;
     let reason = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.";
-    assert_eq!(refusal(&web), Some(reason));
+    assert_eq!(unschedulable_message(&web), Some(reason));
     // The first pod of a group with affinity to itself may go to any node.
-    let mut first = social("first", "podAffinity", "zone", &cache);
+    let mut first = pod_with_affinity("first", "podAffinity", "zone", &cache);
     first["metadata"]["labels"] = cache;
     first["spec"]["nodeSelector"] = json!({"zone": "b"});
     world.create::<Pod>(first).await;
@@ -220,10 +227,10 @@ async fn pods_are_spread_as_evenly_as_they_ask() {
     world.create::<Pod>(spread("g", 1)).await;
     world.until_one::<Pod>("g", |pod| node(pod).is_some()).await;
     world.create::<Pod>(spread("h", 1)).await;
-    let refused = world.until_one::<Pod>("h", |pod| refusal(pod).is_some()).await;
+    let refused = world.until_one::<Pod>("h", |pod| unschedulable_message(pod).is_some()).await;
     let reasons = "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match \
                    pod topology spread constraints.";
-    assert_eq!(refusal(&refused), Some(reasons));
+    assert_eq!(unschedulable_message(&refused), Some(reasons));
     world.create::<Pod>(spread("i", 2)).await;
     world.until_one::<Pod>("i", |pod| node(pod).is_some()).await;
 }
@@ -254,7 +261,7 @@ async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
     world.create::<Pod>(of("meek", "low", "1")).await;
     world.create::<Pod>(of("polite", "polite", "1")).await;
     for name in ["meek", "polite"] {
-        world.until_one::<Pod>(name, |pod| refusal(pod).is_some()).await;
+        world.until_one::<Pod>(name, |pod| unschedulable_message(pod).is_some()).await;
     }
     world.create::<Pod>(of("important", "high", "2")).await;
     let mut seen = false;
