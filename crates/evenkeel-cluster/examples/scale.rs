@@ -28,7 +28,7 @@ async fn main() -> Outcome<()> {
     {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    tell(&format!("{nodes} nodes: {:?}", begun.elapsed()));
+    print_line(&format!("{nodes} nodes: {:?}", begun.elapsed()));
     let begun = Instant::now();
     let api: Api<Deployment> = Api::namespaced(client, "default");
     for number in 0..deployments {
@@ -62,17 +62,17 @@ async fn main() -> Outcome<()> {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(250));
     }
-    tell(&format!("{} pods available: {:?}", deployments * replicas, begun.elapsed()));
+    print_line(&format!("{} pods available: {:?}", deployments * replicas, begun.elapsed()));
     for controller in cluster.manager().controllers() {
         let queue = controller.queue().snapshot();
-        tell(&format!(
+        print_line(&format!(
             "{:>8} reconciles, {} retries: {}",
             queue.taken,
             queue.retries,
             controller.name()
         ));
     }
-    tell(&memory());
+    print_line(&memory());
     cluster.stop().await;
     Ok(())
 }
@@ -88,6 +88,6 @@ fn memory() -> String {
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the program is for")]
-fn tell(line: &str) {
+fn print_line(line: &str) {
     println!("{line}");
 }

@@ -26,7 +26,7 @@ const ORPHANS: &str = "orphans";
 pub(crate) const BY_NODE: &str = "node";
 
 /// Adds the indexes that the workload controllers use.
-pub(crate) fn index(manager: &Manager) -> Result<(), DeclareError> {
+pub(crate) fn add_indexes(manager: &Manager) -> Result<(), DeclareError> {
     let cache = manager.cache();
     let kinds = [Kind::of::<Pod>(), Kind::of::<ReplicaSet>(), Kind::of::<ControllerRevision>()];
     for kind in kinds {
@@ -35,14 +35,14 @@ pub(crate) fn index(manager: &Manager) -> Result<(), DeclareError> {
             None => meta.key().namespace().map(str::to_owned).into_iter().collect(),
         })?;
     }
-    cache.index_as::<Bound>(&Kind::of::<Pod>(), BY_NODE, |pod| {
+    cache.index_as::<BoundPod>(&Kind::of::<Pod>(), BY_NODE, |pod| {
         pod.spec.node_name.clone().into_iter().collect()
     })
 }
 
 /// The part of a pod with its node; decoded for every change of every pod.
 #[derive(Default, Deserialize)]
-struct Bound {
+struct BoundPod {
     #[serde(default)]
     spec: BoundSpec,
 }
@@ -55,12 +55,12 @@ struct BoundSpec {
 
 /// Returns the node that a cached pod is bound to.
 pub(crate) fn node_of(pod: &Entry) -> Option<String> {
-    serde_json::from_slice::<Bound>(pod.json()).ok()?.spec.node_name
+    serde_json::from_slice::<BoundPod>(pod.json()).ok()?.spec.node_name
 }
 
 /// Reconciles every `O` of the namespace when an orphaned `C` appears or changes its labels or
 /// owners, since an `O` may adopt it.
-pub(crate) fn orphans_concern<C: Object, O: Object>() -> Watch {
+pub(crate) fn watch_orphans<C: Object, O: Object>() -> Watch {
     let changed = Predicate::new(|event| match (event.old(), event.new()) {
         (Some(old), Some(new)) => {
             let (old, new) = (old.meta(), new.meta());
@@ -131,7 +131,7 @@ async fn claim_with<O: Object, C: Object>(
     for entry in orphans.into_iter().filter(|entry| !entry.meta().is_deleting()) {
         // The cache may not have the deletion of the owner yet, and an adopted object would be
         // garbage-collected with it.
-        if !std::mem::replace(&mut checked, true) && !still_there(cx, owner).await? {
+        if !std::mem::replace(&mut checked, true) && !owner_exists(cx, owner).await? {
             break;
         }
         let child = entry.decode::<C>()?;
@@ -189,7 +189,7 @@ async fn release<O: Object, C: Object>(
     }
 }
 
-async fn still_there<O: Object>(cx: &Context<O>, owner: &O) -> Result<bool> {
+async fn owner_exists<O: Object>(cx: &Context<O>, owner: &O) -> Result<bool> {
     let live = cx.live().get::<O>(cx.key()).await?;
     Ok(live.is_some_and(|live| {
         live.meta().uid == owner.meta().uid && live.meta().deletion_timestamp.is_none()

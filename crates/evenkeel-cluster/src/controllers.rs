@@ -16,7 +16,7 @@ const ALL: &[(&str, Register)] = &[
     (garbage::NAME, garbage::register),
     (namespace::NAME, namespace::register),
     (serviceaccount::ACCOUNTS, serviceaccount::register_accounts),
-    (serviceaccount::AUTHORITY, serviceaccount::register_authority),
+    (serviceaccount::ROOT_CA, serviceaccount::register_root_ca),
     (endpoints::SLICES, endpoints::register_slices),
     (endpoints::LEGACY, endpoints::register_legacy),
     (endpoints::MIRROR, endpoints::register_mirror),
@@ -32,7 +32,7 @@ const ALL: &[(&str, Register)] = &[
     (job::TTL, job::register_ttl),
     (kubelet::NAME, kubelet::register),
     (node_lifecycle::EVICTION, node_lifecycle::register_eviction),
-    (node_lifecycle::GARBAGE, node_lifecycle::register_garbage),
+    (node_lifecycle::POD_GC, node_lifecycle::register_pod_gc),
     (node_lifecycle::NAME, node_lifecycle::register),
     (nodes::NAME, nodes::register),
     (replicaset::NAME, replicaset::register),
@@ -48,7 +48,7 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
     {
         return Err(StartError::UnknownController { name: unknown.clone() });
     }
-    controller_ref::index(manager)
+    controller_ref::add_indexes(manager)
         .map_err(|source| StartError::Controller { name: "indexes", source: source.into() })?;
     for (name, register) in ALL {
         if !options.disabled_controllers.contains(*name) {

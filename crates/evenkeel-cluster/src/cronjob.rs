@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PropagationPolicy;
 
-use crate::job::{holds, is_finished};
+use crate::job::{has_condition, is_finished};
 use crate::options::ClusterOptions;
 use schedule::{Missed, Schedule};
 
@@ -45,7 +45,7 @@ impl Reconciler for CronJobs {
         jobs.retain(|job| owner::is_controller(&*cron, &**job));
         let status = cron.status.clone().unwrap_or_default();
         let mut work = Work { cx, cron: &cron, spec, status, now: cx.clock().now(), jobs };
-        work.forget_history().await?;
+        work.clean_up_history().await?;
         let done = work.run().await;
         // What has been done is recorded even if the rest fails.
         cx.patch_status(&*cron, cron.status.as_ref(), &work.status).await?;
@@ -90,13 +90,14 @@ impl Work<'_> {
 
     /// Removes finished and deleted Jobs from the active list, and records the last successful
     /// time.
-    async fn take_stock(&mut self) -> Result<()> {
+    async fn update_active(&mut self) -> Result<()> {
         for job in self.jobs.clone() {
             let name = job.metadata.name.as_deref().unwrap_or_default();
             match (self.is_active(&job), is_finished(&job)) {
                 (true, true) => {
                     self.remove_active(job.metadata.uid.as_ref());
-                    let condition = if holds(&job, "Complete") { "Complete" } else { "Failed" };
+                    let condition =
+                        if has_condition(&job, "Complete") { "Complete" } else { "Failed" };
                     let message = format!("Saw completed job: {name}, condition: {condition}");
                     self.cx.event("SawCompletedJob", &message);
                 }
@@ -107,7 +108,7 @@ impl Work<'_> {
                 }
                 _ => {}
             }
-            if holds(&job, "Complete") {
+            if has_condition(&job, "Complete") {
                 let ended = job.status.as_ref().and_then(|status| status.completion_time.clone());
                 self.status.last_successful_time =
                     self.status.last_successful_time.take().max(ended);
@@ -129,14 +130,14 @@ impl Work<'_> {
     }
 
     /// Deletes finished Jobs beyond the history limits, the oldest first.
-    async fn forget_history(&mut self) -> Result<()> {
+    async fn clean_up_history(&mut self) -> Result<()> {
         let kinds = [
             ("Complete", self.spec.successful_jobs_history_limit),
             ("Failed", self.spec.failed_jobs_history_limit),
         ];
         for (name, limit) in kinds {
             let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else { continue };
-            let finished = self.jobs.iter().filter(|job| holds(job, name));
+            let finished = self.jobs.iter().filter(|job| has_condition(job, name));
             let mut finished: Vec<_> = finished.cloned().collect();
             finished.sort_by_key(|job| (started(job), job.metadata.name.clone()));
             let beyond = finished.len().saturating_sub(limit);
@@ -161,7 +162,7 @@ impl Work<'_> {
 
     /// Creates a Job if one is due. Returns the time of the next reconcile.
     async fn run(&mut self) -> Result<Option<Timestamp>> {
-        self.take_stock().await?;
+        self.update_active().await?;
         if self.cron.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
@@ -259,7 +260,7 @@ impl Work<'_> {
             }
             _ => {}
         }
-        let job = self.make(&name, time, zone)?;
+        let job = self.build_job(&name, time, zone)?;
         let job = match self.cx.create(&job).await {
             Ok(job) => {
                 self.cx.event("SuccessfulCreate", &format!("Created job {name}"));
@@ -288,7 +289,7 @@ impl Work<'_> {
         Ok(true)
     }
 
-    fn make(&self, name: &str, time: Timestamp, zone: &TimeZone) -> Result<Job> {
+    fn build_job(&self, name: &str, time: Timestamp, zone: &TimeZone) -> Result<Job> {
         let template = &self.spec.job_template;
         let meta = template.metadata.clone().unwrap_or_default();
         let mut annotations = meta.annotations.unwrap_or_default();

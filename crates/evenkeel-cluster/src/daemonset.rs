@@ -24,7 +24,7 @@ use crate::deployment::resolve;
 use crate::history::{self, History};
 use crate::options::ClusterOptions;
 use crate::{controller_ref, pods};
-use pod::{Fit, fit, target};
+use pod::{Eligibility, eligibility, target_node};
 
 pub(crate) const NAME: &str = "daemonset-controller";
 
@@ -44,7 +44,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
         .controller(DaemonSets)
         .named(NAME)
         .owns::<Pod>()
-        .watch(controller_ref::orphans_concern::<Pod, DaemonSet>())
+        .watch(controller_ref::watch_orphans::<Pod, DaemonSet>())
         .watch(nodes.filter(matters))
         .reads::<ControllerRevision>()
         .workers(2)
@@ -59,7 +59,7 @@ struct Work<'a> {
     spec: &'a DaemonSetSpec,
     history: History,
     now: Timestamp,
-    nodes: Vec<(Arc<Node>, Fit)>,
+    nodes: Vec<(Arc<Node>, Eligibility)>,
     /// Pods by the node they are on or created for, oldest first.
     pods: BTreeMap<String, Vec<Arc<Pod>>>,
 }
@@ -80,12 +80,12 @@ impl Reconciler for DaemonSets {
         let history = History::sync(cx, &*set, &selector, &spec.template, collisions).await?;
         let nodes = cx.list::<Node>().await?;
         let nodes = nodes.into_iter().map(|node| {
-            let fit = fit(&spec.template, &node);
-            (node, fit)
+            let eligibility = eligibility(&spec.template, &node);
+            (node, eligibility)
         });
         let mut by_node: BTreeMap<String, Vec<Arc<Pod>>> = BTreeMap::new();
         for pod in controller_ref::claimed::<_, Pod>(cx, &*set, &selector).await? {
-            by_node.entry(target(&pod).unwrap_or_default().to_owned()).or_default().push(pod);
+            by_node.entry(target_node(&pod).unwrap_or_default().to_owned()).or_default().push(pod);
         }
         for pods in by_node.values_mut() {
             pods.sort_by_key(|pod| {
@@ -115,13 +115,13 @@ impl Reconciler for DaemonSets {
 }
 
 impl Work<'_> {
-    fn digest(&self) -> &str {
-        history::digest(&self.history.latest)
+    fn hash(&self) -> &str {
+        history::hash_of(&self.history.latest)
     }
 
     fn is_new(&self, pod: &Pod) -> bool {
         let labels = pod.metadata.labels.as_ref();
-        labels.and_then(|labels| labels.get(history::HASH)).is_some_and(|d| d == self.digest())
+        labels.and_then(|labels| labels.get(history::HASH)).is_some_and(|d| d == self.hash())
     }
 
     fn available(&self, pod: &Pod) -> bool {
@@ -130,7 +130,11 @@ impl Work<'_> {
 
     /// Returns `maxSurge` and `maxUnavailable`, resolved against the number of eligible nodes.
     fn limits(&self) -> (usize, usize) {
-        let wanted = self.nodes.iter().filter(|(_, fit)| *fit == Fit::Runs).count();
+        let wanted = self
+            .nodes
+            .iter()
+            .filter(|(_, eligibility)| *eligibility == Eligibility::ShouldRun)
+            .count();
         let total = i32::try_from(wanted).unwrap_or(i32::MAX);
         let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
         let part = |value| usize::try_from(resolve(value, total, true)).unwrap_or(0);
@@ -142,8 +146,8 @@ impl Work<'_> {
         (surge, if surge == 0 { unavailable.max(1) } else { unavailable })
     }
 
-    async fn make(&mut self, node: &str) -> Result<()> {
-        let pod = pod::make(self.set, self.spec, node, self.digest())?;
+    async fn create_pod(&mut self, node: &str) -> Result<()> {
+        let pod = pod::build(self.set, self.spec, node, self.hash())?;
         let made = self.cx.create(&pod).await?;
         let name = made.metadata.name.as_deref().unwrap_or_default();
         self.cx.event("SuccessfulCreate", &format!("Created pod: {name}"));
@@ -151,7 +155,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn remove(&mut self, pod: &Pod) -> Result<()> {
+    async fn delete_pod(&mut self, pod: &Pod) -> Result<()> {
         self.cx.delete(pod).await?;
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         self.cx.event("SuccessfulDelete", &format!("Deleted pod: {name}"));
@@ -168,26 +172,35 @@ impl Work<'_> {
     /// Creates missing pods and deletes pods that are not eligible or surplus.
     async fn manage(&mut self) -> Result<()> {
         let surges = self.limits().0 > 0;
-        let (mut lacking, mut surplus) = (Vec::new(), Vec::new());
-        let known: Vec<(String, Fit)> =
-            self.nodes.iter().map(|(node, fit)| (node_name(node).to_owned(), *fit)).collect();
-        for (node, fit) in &known {
+        let (mut nodes_without_pod, mut surplus) = (Vec::new(), Vec::new());
+        let known: Vec<(String, Eligibility)> = self
+            .nodes
+            .iter()
+            .map(|(node, eligibility)| (node_name(node).to_owned(), *eligibility))
+            .collect();
+        for (node, eligibility) in &known {
             let present = self.pods.get(node).map(Vec::as_slice).unwrap_or_default();
             let (ended, running): (Vec<_>, Vec<_>) = present
                 .iter()
                 .filter(|pod| !pods::is_terminating(pod))
                 .cloned()
                 .partition(|pod| pods::is_terminal(pod));
-            match fit {
-                Fit::Runs if present.is_empty() => lacking.push(node.clone()),
-                Fit::Never => surplus.extend(ended.into_iter().chain(running)),
-                Fit::Runs | Fit::Stays => {
+            match eligibility {
+                Eligibility::ShouldRun if present.is_empty() => {
+                    nodes_without_pod.push(node.clone())
+                }
+                Eligibility::ShouldNotRun => surplus.extend(ended.into_iter().chain(running)),
+                Eligibility::ShouldRun | Eligibility::ShouldContinueRunning => {
                     surplus.extend(ended);
                     // During a surge a node may have one old and one new pod.
                     let (new, old): (Vec<_>, Vec<_>) =
                         running.into_iter().partition(|pod| surges && self.is_new(pod));
-                    if surges && new.is_empty() && old.is_empty() && *fit == Fit::Runs {
-                        lacking.push(node.clone());
+                    if surges
+                        && new.is_empty()
+                        && old.is_empty()
+                        && *eligibility == Eligibility::ShouldRun
+                    {
+                        nodes_without_pod.push(node.clone());
                     }
                     surplus.extend(new.into_iter().skip(1).chain(old.into_iter().skip(1)));
                 }
@@ -201,10 +214,10 @@ impl Work<'_> {
             surplus.extend(pods.iter().filter(|_| gone).filter(unbound).cloned());
         }
         for pod in surplus {
-            self.remove(&pod).await?;
+            self.delete_pod(&pod).await?;
         }
-        for node in lacking {
-            self.make(&node).await?;
+        for node in nodes_without_pod {
+            self.create_pod(&node).await?;
         }
         Ok(())
     }
@@ -214,14 +227,14 @@ impl Work<'_> {
         let (surge, most_missing) = self.limits();
         let (mut missing, mut surging) = (0, 0);
         let (mut broken, mut whole, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
-        for (node, fit) in &self.nodes {
+        for (node, eligibility) in &self.nodes {
             let name = node_name(node);
             let present = self.pods.get(name).map(Vec::as_slice).unwrap_or_default();
-            let living: Vec<_> = present.iter().filter(|pod| !pods::is_terminating(pod)).collect();
-            let new = living.iter().find(|pod| self.is_new(pod));
-            let old = living.iter().find(|pod| !self.is_new(pod));
+            let running: Vec<_> = present.iter().filter(|pod| !pods::is_terminating(pod)).collect();
+            let new = running.iter().find(|pod| self.is_new(pod));
+            let old = running.iter().find(|pod| !self.is_new(pod));
             match (new, old) {
-                (None, None) => missing += usize::from(*fit == Fit::Runs),
+                (None, None) => missing += usize::from(*eligibility == Eligibility::ShouldRun),
                 (Some(new), None) => missing += usize::from(!self.available(new)),
                 (None, Some(old)) if self.available(old) => whole.push((name, (*old).clone())),
                 (None, Some(old)) => broken.push((name, (*old).clone())),
@@ -234,29 +247,29 @@ impl Work<'_> {
             let left = most_missing.saturating_sub(missing);
             let chosen = broken.into_iter().chain(whole.into_iter().take(left));
             for pod in chosen.map(|(_, pod)| pod).collect::<Vec<_>>() {
-                self.remove(&pod).await?;
+                self.delete_pod(&pod).await?;
             }
             return Ok(());
         }
         let left = surge.saturating_sub(surging);
         let chosen = broken.into_iter().chain(whole.into_iter().take(left));
         for node in chosen.map(|(node, _)| node.to_owned()).collect::<Vec<_>>() {
-            self.make(&node).await?;
+            self.create_pod(&node).await?;
         }
         for pod in replaced {
-            self.remove(&pod).await?;
+            self.delete_pod(&pod).await?;
         }
         Ok(())
     }
 
     async fn clean_up(&self) -> Result<()> {
-        let mut digests = vec![self.digest().to_owned()];
+        let mut hashes = vec![self.hash().to_owned()];
         for pod in self.pods.values().flatten() {
             let labels = pod.metadata.labels.as_ref();
-            digests.extend(labels.and_then(|labels| labels.get(history::HASH).cloned()));
+            hashes.extend(labels.and_then(|labels| labels.get(history::HASH).cloned()));
         }
         let live = |revision: &ControllerRevision| {
-            digests.iter().any(|digest| digest == history::digest(revision))
+            hashes.iter().any(|hash| hash == history::hash_of(revision))
         };
         let limit = self.spec.revision_history_limit.unwrap_or(10);
         self.history.truncate(self.cx, limit, live).await
@@ -273,9 +286,9 @@ impl Work<'_> {
         };
         let (mut updated, mut available) = (0, 0);
         let mut next: Option<Duration> = None;
-        for (node, fit) in &self.nodes {
+        for (node, eligibility) in &self.nodes {
             let pod = self.pods.get(node_name(node)).and_then(|pods| pods.first());
-            if *fit != Fit::Runs {
+            if *eligibility != Eligibility::ShouldRun {
                 status.number_misscheduled += i32::from(pod.is_some());
                 continue;
             }

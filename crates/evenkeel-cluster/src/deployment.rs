@@ -39,7 +39,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
         .controller(Deployments)
         .named(NAME)
         .owns::<ReplicaSet>()
-        .watch(controller_ref::orphans_concern::<ReplicaSet, Deployment>())
+        .watch(controller_ref::watch_orphans::<ReplicaSet, Deployment>())
         .reads::<Pod>()
         .workers(4)
         .register()?;
@@ -75,16 +75,16 @@ impl Reconciler for Deployments {
 impl Rollout<'_> {
     async fn run(mut self) -> Result<Action> {
         if self.deployment.metadata.deletion_timestamp.is_some() {
-            let (new, _) = self.generations();
+            let (new, _) = self.new_and_old();
             return self.update_status(new.as_deref()).await;
         }
-        self.tell_pause();
+        self.update_paused();
         if self.spec.paused == Some(true) || self.is_scaling() {
             return self.scale_only().await;
         }
         match self.strategy() {
             Strategy::Recreate => self.recreate().await,
-            Strategy::Rolling => self.roll().await,
+            Strategy::Rolling => self.rolling_update().await,
         }
     }
 
@@ -101,7 +101,7 @@ impl Rollout<'_> {
     }
 
     /// Stores a ReplicaSet that was written.
-    fn put(&mut self, set: &Arc<ReplicaSet>) {
+    fn store(&mut self, set: &Arc<ReplicaSet>) {
         match self.sets.iter_mut().find(|present| present.metadata.uid == set.metadata.uid) {
             Some(present) => *present = set.clone(),
             None => self.sets.push(set.clone()),

@@ -28,7 +28,7 @@ use crate::pods::is_ready;
 pub(crate) const NAME: &str = "disruption-controller";
 
 /// How long after an eviction a pod has to be deleted before it counts again.
-const DELETION: Duration = Duration::from_secs(120);
+const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Registers the controller.
 pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
@@ -194,18 +194,18 @@ fn disrupted(
     budget: &PodDisruptionBudget,
     pods: &[Arc<Pod>],
 ) -> (BTreeMap<String, Time>, Option<Duration>) {
-    let noted = budget.status.as_ref().and_then(|status| status.disrupted_pods.as_ref());
-    let Some(noted) = noted else { return Default::default() };
+    let recorded = budget.status.as_ref().and_then(|status| status.disrupted_pods.as_ref());
+    let Some(recorded) = recorded else { return Default::default() };
     let mut left = BTreeMap::new();
     let mut again = None::<Duration>;
     for pod in pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
         let name = pod.metadata.name.clone().unwrap_or_default();
-        let Some(time) = noted.get(&name) else { continue };
+        let Some(time) = recorded.get(&name) else { continue };
         let age = cx.clock().since(time.0);
-        if age > DELETION {
+        if age > DELETION_TIMEOUT {
             continue;
         }
-        let wait = DELETION - age + Duration::from_millis(1);
+        let wait = DELETION_TIMEOUT - age + Duration::from_millis(1);
         again = Some(again.map_or(wait, |again| again.min(wait)));
         left.insert(name, time.clone());
     }

@@ -69,7 +69,7 @@ fn services_of(pod: &Pod, index: &'static str, cx: &MapContext) -> Vec<Key> {
 }
 
 /// Returns the pods of the reconciled Service; `None` if no controller manages its endpoints.
-async fn selected(cx: &Context<Service>, service: &Service) -> Result<Option<Vec<Arc<Pod>>>> {
+async fn selected_pods(cx: &Context<Service>, service: &Service) -> Result<Option<Vec<Arc<Pod>>>> {
     let Some(spec) = &service.spec else { return Ok(None) };
     let Some(selector) = spec.selector.as_ref().filter(|selector| !selector.is_empty()) else {
         return Ok(None);
@@ -99,7 +99,7 @@ fn addresses(pod: &Pod, v6: bool) -> Vec<String> {
 }
 
 /// Whether the pod has an endpoint, ready or not.
-fn belongs(pod: &Pod, terminating: bool) -> bool {
+fn has_endpoint(pod: &Pod, terminating: bool) -> bool {
     let status = pod.status.as_ref();
     let has_address = status.is_some_and(|status| {
         status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty())
@@ -112,8 +112,8 @@ fn belongs(pod: &Pod, terminating: bool) -> bool {
 fn hostname(pod: &Pod, service: &Service) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let named = spec.hostname.as_ref().filter(|name| !name.is_empty())?;
-    let meant = spec.subdomain.is_some() && spec.subdomain == service.metadata.name;
-    meant.then(|| named.clone())
+    let matches = spec.subdomain.is_some() && spec.subdomain == service.metadata.name;
+    matches.then(|| named.clone())
 }
 
 /// Returns the number of a Service port on a pod; `None` if the pod has no port of that name.

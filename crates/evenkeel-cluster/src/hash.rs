@@ -22,7 +22,7 @@ pub(crate) fn of_value(value: &Value, collisions: Option<i32>) -> String {
     if let Some(collisions) = collisions {
         hash = fnv(hash, &collisions.to_le_bytes());
     }
-    safe(&hash.to_string())
+    safe_encode(&hash.to_string())
 }
 
 /// FNV-1a.
@@ -30,7 +30,7 @@ fn fnv(hash: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(hash, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-fn safe(text: &str) -> String {
+fn safe_encode(text: &str) -> String {
     let letter = |byte: u8| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]);
     text.bytes().map(letter).collect()
 }

@@ -93,7 +93,7 @@ pub(crate) fn name(revision: &ControllerRevision) -> &str {
 }
 
 /// Returns the hash label of a revision.
-pub(crate) fn digest(revision: &ControllerRevision) -> &str {
+pub(crate) fn hash_of(revision: &ControllerRevision) -> &str {
     let labels = revision.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(HASH)).map_or("", String::as_str)
 }
@@ -122,13 +122,13 @@ async fn create<O: Object>(
     collisions: &mut i32,
 ) -> Result<Arc<ControllerRevision>> {
     loop {
-        let digest = hash::of_value(data, Some(*collisions));
+        let hash_text = hash::of_value(data, Some(*collisions));
         let meta = template.metadata.as_ref();
         let mut labels = meta.and_then(|meta| meta.labels.clone()).unwrap_or_default();
-        labels.insert(HASH.to_owned(), digest.clone());
+        labels.insert(HASH.to_owned(), hash_text.clone());
         let mut revision = ControllerRevision {
             metadata: ObjectMeta {
-                name: Some(format!("{}-{digest}", cx.key().name())),
+                name: Some(format!("{}-{hash_text}", cx.key().name())),
                 namespace: cx.key().namespace().map(str::to_owned),
                 labels: Some(labels),
                 annotations: owner.meta().annotations.clone(),

@@ -64,7 +64,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
         .controller(Jobs::default())
         .named(NAME)
         .owns::<Pod>()
-        .watch(controller_ref::orphans_concern::<Pod, Job>())
+        .watch(controller_ref::watch_orphans::<Pod, Job>())
         .watch(terminating_namespaces())
         .workers(2)
         .register()?;
@@ -85,11 +85,11 @@ fn terminating_namespaces() -> Watch {
 }
 
 /// Whether a condition has status True.
-pub(crate) fn holds(job: &Job, name: &str) -> bool {
-    find(job, name).is_some_and(|condition| condition.status == "True")
+pub(crate) fn has_condition(job: &Job, name: &str) -> bool {
+    condition(job, name).is_some_and(|condition| condition.status == "True")
 }
 
-fn find<'a>(job: &'a Job, name: &str) -> Option<&'a JobCondition> {
+fn condition<'a>(job: &'a Job, name: &str) -> Option<&'a JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == name)
 }
@@ -102,7 +102,7 @@ fn is_managed_elsewhere(job: &Job) -> bool {
 
 /// Whether the Job is complete or failed.
 pub(crate) fn is_finished(job: &Job) -> bool {
-    holds(job, "Complete") || holds(job, "Failed")
+    has_condition(job, "Complete") || has_condition(job, "Failed")
 }
 
 impl Reconciler for Jobs {
@@ -128,7 +128,8 @@ impl Reconciler for Jobs {
                 .await?;
         let now = cx.clock().now();
         let status = job.status.clone().unwrap_or_default();
-        let (last_failed, dismissed, namespace_ends, wait, finish) = Default::default();
+        let (last_failed, deleted_on_finish, namespace_terminating, wait, finish) =
+            Default::default();
         let mut work = Work {
             cx,
             job: &job,
@@ -137,8 +138,8 @@ impl Reconciler for Jobs {
             pods: found,
             now,
             last_failed,
-            dismissed,
-            namespace_ends,
+            deleted_on_finish,
+            namespace_terminating,
             wait,
             finish,
         };
@@ -158,9 +159,9 @@ struct Work<'a> {
     /// The last failed pods of indexes that are to be retried.
     last_failed: BTreeMap<u32, Arc<Pod>>,
     /// Pods deleted in this reconcile because the Job has finished: they do not count as failed.
-    dismissed: HashSet<String>,
+    deleted_on_finish: HashSet<String>,
     /// Whether the namespace is terminating, so that no pod is retried.
-    namespace_ends: bool,
+    namespace_terminating: bool,
     /// When to requeue.
     wait: Option<Duration>,
     finish: Option<Finish>,
@@ -175,7 +176,7 @@ impl Work<'_> {
         self.spec.completion_mode.as_deref() == Some("Indexed")
     }
 
-    fn look_again(&mut self, wait: Duration) {
+    fn requeue_after(&mut self, wait: Duration) {
         self.wait = Some(self.wait.map_or(wait, |present| present.min(wait)));
     }
 
@@ -203,16 +204,16 @@ impl Work<'_> {
         }
         let (succeeded, failed) = self.totals();
         backoffs.observe(self.cx.key(), self.job, &self.pods, |pod| self.has_failed(pod));
-        self.finish = self.verdict(failed);
+        self.finish = self.check_finished(failed);
         self.last_failed = self.last_failed();
         let mut active = self.active();
         if self.finish.is_some() {
             for pod in &active {
                 self.cx.delete(&**pod).await?;
-                self.dismissed.extend(pod.metadata.uid.clone());
+                self.deleted_on_finish.extend(pod.metadata.uid.clone());
             }
             active.clear();
-            self.reread().await?;
+            self.reread_pods().await?;
         } else {
             if self.job.metadata.deletion_timestamp.is_none() {
                 let wait = backoffs.wait(self.cx.key(), self.now);
@@ -226,15 +227,15 @@ impl Work<'_> {
                 let message = "Reached expected number of succeeded pods";
                 self.finish = Some(Finish::succeeded("CompletionsReached", message));
             } else {
-                self.tell_suspension();
+                self.update_suspended();
             }
         }
-        self.count(&active);
+        self.update_counts(&active);
         self.track().await
     }
 
     /// Reads the pods again, including this reconcile's own writes.
-    async fn reread(&mut self) -> Result<()> {
+    async fn reread_pods(&mut self) -> Result<()> {
         let mut pods = Vec::with_capacity(self.pods.len());
         for pod in &self.pods {
             let present = self.cx.get::<Pod>(&Key::of(&**pod)).await?;
@@ -252,7 +253,7 @@ impl Work<'_> {
         let fresh = |test: &dyn Fn(&Pod) -> bool, seen: &[String]| {
             let fresh = self.pods.iter().filter(|pod| {
                 let known = pod.metadata.uid.as_ref().is_some_and(|uid| seen.contains(uid));
-                track::is_held(pod) && !known && test(pod)
+                track::is_tracked(pod) && !known && test(pod)
             });
             fresh.count() + seen.len()
         };
@@ -311,11 +312,11 @@ impl Work<'_> {
                     self.cx.delete(&**pod).await?;
                     active.retain(|other| other.metadata.uid != pod.metadata.uid);
                 }
-                self.reread().await?;
+                self.reread_pods().await?;
                 return Ok(active);
             }
         }
-        let leaving = match self.replaces_failed_only() {
+        let terminating = match self.replaces_failed_only() {
             true => self
                 .pods
                 .iter()
@@ -323,13 +324,13 @@ impl Work<'_> {
                 .count(),
             false => 0,
         };
-        let lacking = wanted.saturating_sub(active.len() + leaving).min(BURST);
+        let lacking = wanted.saturating_sub(active.len() + terminating).min(BURST);
         if lacking == 0 {
             return Ok(active);
         }
         let each = self.spec.backoff_limit_per_index.is_some();
         if !wait.is_zero() && !each {
-            self.look_again(wait);
+            self.requeue_after(wait);
             return Ok(active);
         }
         let indexes = if self.indexed() {
@@ -340,7 +341,7 @@ impl Work<'_> {
             vec![None; lacking]
         };
         for index in indexes {
-            let made = match self.cx.create(&self.make(index)?).await {
+            let made = match self.cx.create(&self.build_pod(index)?).await {
                 Err(error) if crate::replicaset::is_terminating(&error) => break,
                 made => made?,
             };
@@ -385,8 +386,8 @@ impl Work<'_> {
         let done = self.succeeded_indexes();
         let mut taken: HashSet<u32> = active.iter().filter_map(|pod| index_of(pod)).collect();
         if self.replaces_failed_only() {
-            let leaving = self.pods.iter().filter(|pod| !pods::is_terminal(pod));
-            taken.extend(leaving.filter_map(|pod| index_of(pod)));
+            let terminating = self.pods.iter().filter(|pod| !pods::is_terminal(pod));
+            taken.extend(terminating.filter_map(|pod| index_of(pod)));
         }
         let failed = self.failed_indexes().unwrap_or_default();
         let over = |index: u32| done.contains(index) || failed.contains(index);
@@ -394,14 +395,14 @@ impl Work<'_> {
         (0..self.completions()).filter(free).take(count).collect()
     }
 
-    fn make(&self, index: Option<u32>) -> Result<Pod> {
+    fn build_pod(&self, index: Option<u32>) -> Result<Pod> {
         let mut pod = pods::from_template(&self.spec.template, self.job)?;
         let name = self.cx.key().name();
         pod.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
         pod.metadata.generate_name = Some(pods::name_prefix(name));
         let Some(index) = index else { return Ok(pod) };
         pod.metadata.generate_name = Some(pods::name_prefix(&format!("{name}-{index}")));
-        self.mark(&mut pod, index);
+        self.set_failure_counts(&mut pod, index);
         let annotations = pod.metadata.annotations.get_or_insert_default();
         annotations.insert(INDEX.to_owned(), index.to_string());
         let labels = pod.metadata.labels.get_or_insert_default();
@@ -427,34 +428,35 @@ impl Work<'_> {
         Ok(pod)
     }
 
-    fn tell_suspension(&mut self) {
-        let told = find(self.job, "Suspended").map(|told| told.status == "True");
-        match (self.suspended(), told) {
+    fn update_suspended(&mut self) {
+        let present = condition(self.job, "Suspended").map(|present| present.status == "True");
+        match (self.suspended(), present) {
             (true, Some(true)) | (false, None | Some(false)) => {}
             (true, _) => {
-                self.put("Suspended", "True", "JobSuspended", "Job suspended");
+                self.set_condition("Suspended", "True", "JobSuspended", "Job suspended");
                 self.cx.event("Suspended", "Job suspended");
                 self.status.start_time = None;
             }
             (false, Some(true)) => {
-                self.put("Suspended", "False", "JobResumed", "Job resumed");
+                self.set_condition("Suspended", "False", "JobResumed", "Job resumed");
                 self.cx.event("Resumed", "Job resumed");
                 self.status.start_time = Some(pods::stamp(self.cx.clock()));
             }
         }
     }
 
-    fn count(&mut self, active: &[Arc<Pod>]) {
+    fn update_counts(&mut self, active: &[Arc<Pod>]) {
         let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
         let ready = active.iter().filter(|pod| pods::is_ready(pod)).count();
-        let leaving = self.pods.iter().filter(|p| pods::is_terminating(p) && !pods::is_terminal(p));
-        self.status.terminating = Some(number(leaving.count()));
+        let terminating =
+            self.pods.iter().filter(|p| pods::is_terminating(p) && !pods::is_terminal(p));
+        self.status.terminating = Some(number(terminating.count()));
         self.status.active = Some(number(active.len())).filter(|&count| count > 0);
         self.status.ready = Some(number(ready));
     }
 
     /// Sets a condition unless it already has this status.
-    fn put(&mut self, name: &str, status: &str, reason: &str, message: &str) {
+    fn set_condition(&mut self, name: &str, status: &str, reason: &str, message: &str) {
         let now = pods::stamp(self.cx.clock());
         let conditions = self.status.conditions.get_or_insert_default();
         if conditions.iter().any(|present| present.type_ == name && present.status == status) {

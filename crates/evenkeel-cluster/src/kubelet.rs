@@ -60,7 +60,7 @@ pub use simulation::{
 };
 
 use crate::controller_ref::BY_NODE;
-use crate::nodes::Facts;
+use crate::nodes::NodeProperties;
 use crate::options::{ClusterOptions, Delays};
 use crate::pods;
 use addresses::Addresses;
@@ -76,7 +76,7 @@ struct Kubelets {
     event_recorder: EventRecorder,
     addresses: Addresses,
     /// Node properties by name, so that not every pod decodes its node.
-    nodes: Mutex<HashMap<String, (Version, Facts)>>,
+    nodes: Mutex<HashMap<String, (Version, NodeProperties)>>,
 }
 
 pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), BoxError> {
@@ -116,12 +116,13 @@ impl Reconciler for Kubelets {
         let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else {
             return Ok(Action::done());
         };
-        let Some(facts) = self.facts(cx, node).await? else { return Ok(Action::done()) };
-        if !facts.simulated || facts.down {
+        let Some(properties) = self.properties(cx, node).await? else { return Ok(Action::done()) };
+        if !properties.simulated || properties.down {
             return Ok(Action::done());
         }
         let (now, wall) = (Instant::now(), pods::stamp(cx.clock()));
-        let Some(mut lifecycle) = self.lifecycle(cx.key(), &pod, node, &facts, now, &wall) else {
+        let Some(mut lifecycle) = self.lifecycle(cx.key(), &pod, node, &properties, now, &wall)
+        else {
             // All addresses of the node are in use; one is released when a pod is deleted.
             return Ok(Action::requeue_after(Duration::from_secs(1)));
         };
@@ -131,8 +132,8 @@ impl Reconciler for Kubelets {
         let mut events = Events::new(&pod);
         let next = lifecycle.advance(&inputs, &mut events);
         let over = lifecycle.is_over();
-        let known = lifecycle.ending != Some(Ending::Before);
-        let status = known.then(|| status::of(&pod, &lifecycle, &facts, &wall));
+        let known = lifecycle.ending != Some(Ending::AlreadyTerminal);
+        let status = known.then(|| status::of(&pod, &lifecycle, &properties, &wall));
         self.lifecycles().insert(cx.key().clone(), lifecycle);
         self.record(&pod, &events.into_list());
         if let Some(status) = status {
@@ -169,7 +170,7 @@ impl Kubelets {
         key: &Key,
         pod: &Pod,
         node: &str,
-        facts: &Facts,
+        properties: &NodeProperties,
         now: Instant,
         wall: &Time,
     ) -> Option<Lifecycle> {
@@ -183,7 +184,7 @@ impl Kubelets {
         let former = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref());
         let former = former.and_then(|address| address.parse().ok());
         let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
-        let address = match facts.network {
+        let address = match properties.network {
             Some(_) if on_host => None,
             Some(network) => Some(self.addresses.take(node, network, former)?),
             None => None,
@@ -208,19 +209,22 @@ impl Kubelets {
         }
     }
 
-    async fn facts(&self, cx: &Context<Pod>, node: &str) -> Result<Option<Facts>> {
+    async fn properties(&self, cx: &Context<Pod>, node: &str) -> Result<Option<NodeProperties>> {
         let Some(entry) = cx.peek::<Node>(&Key::cluster(node)).await? else { return Ok(None) };
         let version = entry.meta().version();
         let known = {
             let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-            nodes.get(node).filter(|(seen, _)| *seen == version).map(|(_, facts)| facts.clone())
+            nodes
+                .get(node)
+                .filter(|(seen, _)| *seen == version)
+                .map(|(_, properties)| properties.clone())
         };
         if known.is_some() {
             return Ok(known);
         }
-        let facts = Facts::of(&*entry.decode::<Node>()?);
+        let properties = NodeProperties::of(&*entry.decode::<Node>()?);
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        nodes.insert(node.to_owned(), (version, facts.clone()));
-        Ok(Some(facts))
+        nodes.insert(node.to_owned(), (version, properties.clone()));
+        Ok(Some(properties))
     }
 }

@@ -26,7 +26,7 @@ use evenkeel::{
 use k8s_openapi::api::core::v1::Namespace;
 use parking_lot::Mutex;
 
-use self::conditions::Findings;
+use self::conditions::DeletionReport;
 use crate::options::ClusterOptions;
 use crate::pods;
 
@@ -74,19 +74,23 @@ impl Reconciler for Namespaces {
         if finalizers.unwrap_or_default().is_empty() {
             return Ok(Action::done());
         }
-        let mut findings = Findings::default();
+        let mut report = DeletionReport::default();
         let age = cx.clock().since(deleted.0);
-        let left = content::remove(cx, cx.key().name(), age, &mut findings).await;
-        let namespace = self.tell(cx, namespace, &findings).await?;
-        if let Some(error) = findings.error() {
+        let left = content::remove(cx, cx.key().name(), age, &mut report).await;
+        let namespace = self.update_conditions(cx, namespace, &report).await?;
+        if let Some(error) = report.error() {
             return Err(error.into());
         }
         if left.estimate.is_zero() {
             self.finalize(cx, &namespace).await?;
             return Ok(Action::done());
         }
-        let soon = self.wait(cx, left.kinds).await?;
-        Ok(Action::requeue_after(if soon { Duration::ZERO } else { left.estimate / 2 + SECOND }))
+        let is_empty = self.wait(cx, left.kinds).await?;
+        Ok(Action::requeue_after(if is_empty {
+            Duration::ZERO
+        } else {
+            left.estimate / 2 + SECOND
+        }))
     }
 }
 
@@ -108,15 +112,15 @@ impl Namespaces {
     }
 
     /// Writes the conditions.
-    async fn tell(
+    async fn update_conditions(
         &self,
         cx: &Context<Namespace>,
         namespace: Arc<Namespace>,
-        findings: &Findings,
+        report: &DeletionReport,
     ) -> Result<Arc<Namespace>> {
         let mut next = (*namespace).clone();
         let conditions = next.status.get_or_insert_default().conditions.get_or_insert_default();
-        if !findings.set(conditions, &pods::stamp(cx.clock())) {
+        if !report.set(conditions, &pods::stamp(cx.clock())) {
             return Ok(namespace);
         }
         Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)
@@ -141,7 +145,7 @@ impl Namespaces {
         let cache = cx.cache();
         let query = Query { namespace: Some(cx.key().name()), ..Query::default() };
         let mut subscriptions = Vec::with_capacity(kinds.len());
-        let mut soon = false;
+        let mut is_empty = false;
         for kind in kinds {
             if !cache.is_declared(&kind) {
                 cache.declare(&kind, TypeOptions::new().metadata_only().optional())?;
@@ -163,10 +167,10 @@ impl Namespaces {
                 }
             });
             subscription.wait_until_synced().await?;
-            soon |= informer.list(&query)?.is_empty();
+            is_empty |= informer.list(&query)?.is_empty();
             subscriptions.push(subscription);
         }
         self.waiting.lock().insert(cx.key().clone(), subscriptions);
-        Ok(soon)
+        Ok(is_empty)
     }
 }

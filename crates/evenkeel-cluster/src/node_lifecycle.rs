@@ -36,14 +36,14 @@ pub(crate) const NAME: &str = "node-lifecycle-controller";
 /// The reporting component of its events, which is not the controller name.
 const COMPONENT: &str = "node-controller";
 pub(crate) const EVICTION: &str = "taint-eviction-controller";
-pub(crate) const GARBAGE: &str = "pod-garbage-collector-controller";
+pub(crate) const POD_GC: &str = "pod-garbage-collector-controller";
 /// The part that handles unscheduled pods.
 const UNSCHEDULED: &str = "pod-garbage-collector-controller-unscheduled";
 /// The grace for unscheduled terminating pods; the interval of upstream's collector.
 const UNSCHEDULED_FOR: Duration = Duration::from_secs(20);
 
 /// How long a node may stop reporting before it is Unknown.
-const GRACE: Duration = Duration::from_secs(50);
+const MONITOR_GRACE_PERIOD: Duration = Duration::from_secs(50);
 
 /// How long a node must be gone before its pods are deleted.
 const QUARANTINE: Duration = Duration::from_secs(40);
@@ -88,11 +88,12 @@ pub(crate) fn register_eviction(manager: &Manager, _: &ClusterOptions) -> Result
     Ok(())
 }
 
-pub(crate) fn register_garbage(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
-    let reconciler = Garbage { gone: Mutex::default() };
-    manager.controller(reconciler).named(GARBAGE).reads::<Pod>().register()?;
-    let going = Predicate::new(|event| event.new().is_some_and(|new| new.meta().is_deleting()));
-    manager.controller(Unscheduled).named(UNSCHEDULED).filter_object(going).register()?;
+pub(crate) fn register_pod_gc(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
+    let reconciler = PodGc { gone: Mutex::default() };
+    manager.controller(reconciler).named(POD_GC).reads::<Pod>().register()?;
+    let terminating =
+        Predicate::new(|event| event.new().is_some_and(|new| new.meta().is_deleting()));
+    manager.controller(Unscheduled).named(UNSCHEDULED).filter_object(terminating).register()?;
     Ok(())
 }
 
@@ -117,22 +118,22 @@ impl Reconciler for Lifecycle {
         };
         self.record_registration(&node);
         let now = cx.clock().now();
-        let heard = self.heard(cx, &node).await?;
-        let left = heard.map_or(Duration::ZERO, |heard| {
-            let silent = Duration::try_from(now.duration_since(heard)).unwrap_or_default();
-            GRACE.saturating_sub(silent)
+        let heartbeat = self.last_heartbeat(cx, &node).await?;
+        let left = heartbeat.map_or(Duration::ZERO, |heartbeat| {
+            let silent = Duration::try_from(now.duration_since(heartbeat)).unwrap_or_default();
+            MONITOR_GRACE_PERIOD.saturating_sub(silent)
         });
         if left.is_zero() {
             let before = ready(&node).map(|ready| ready.status.clone());
             if before.as_deref() != Some("Unknown") {
-                node = self.silence(cx, &node, heard.is_some()).await?;
+                node = self.mark_unknown(cx, &node, heartbeat.is_some()).await?;
             }
             if before.as_deref() == Some("True") {
                 let message = format!("Node {} status is now: NodeNotReady", cx.key().name());
                 self.event_recorder.event(&object_reference(&*node), "NodeNotReady", &message);
             }
             // Also when the node is already Unknown: an earlier attempt may have failed halfway.
-            self.fail_pods(cx).await?;
+            self.mark_pods_not_ready(cx).await?;
         }
         self.observe(cx, Some(&node)).await?;
         let (evict, wait) = self.may_evict(cx, &node);
@@ -181,7 +182,7 @@ impl Lifecycle {
     async fn observe(&self, cx: &Context<Node>, node: Option<&Node>) -> Result<()> {
         if !self.zones().is_complete() {
             let nodes = cx.list::<Node>().await?;
-            self.zones().fill(nodes.iter().map(|node| &**node), Instant::now());
+            self.zones().add_all(nodes.iter().map(|node| &**node), Instant::now());
         }
         let changed = self.zones().observe(cx.key(), node, Instant::now());
         if let Some(handle) = self.handle.get() {
@@ -217,20 +218,25 @@ impl Lifecycle {
     }
 
     /// Returns the last heartbeat: of the lease, the status, or the creation of the node.
-    async fn heard(&self, cx: &Context<Node>, node: &Node) -> Result<Option<Timestamp>> {
+    async fn last_heartbeat(&self, cx: &Context<Node>, node: &Node) -> Result<Option<Timestamp>> {
         let key = Key::namespaced("kube-node-lease", cx.key().name());
         let lease = cx.get::<Lease>(&key).await?;
         let renewed = lease.and_then(|lease| Some(lease.spec.as_ref()?.renew_time.as_ref()?.0));
-        let told = ready(node).filter(|ready| ready.status != "Unknown");
-        let told = told.and_then(|ready| Some(ready.last_heartbeat_time.as_ref()?.0));
+        let reported = ready(node).filter(|ready| ready.status != "Unknown");
+        let reported = reported.and_then(|ready| Some(ready.last_heartbeat_time.as_ref()?.0));
         let made = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        Ok(renewed.max(told).max(made))
+        Ok(renewed.max(reported).max(made))
     }
 
     /// Sets the conditions of a node that stopped reporting to Unknown.
-    async fn silence(&self, cx: &Context<Node>, node: &Node, heard: bool) -> Result<Arc<Node>> {
+    async fn mark_unknown(
+        &self,
+        cx: &Context<Node>,
+        node: &Node,
+        heartbeat: bool,
+    ) -> Result<Arc<Node>> {
         let now = pods::stamp(cx.clock());
-        let (reason, message) = if heard && ready(node).is_some() {
+        let (reason, message) = if heartbeat && ready(node).is_some() {
             ("NodeStatusUnknown", "Kubelet stopped posting node status.")
         } else {
             ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
@@ -260,7 +266,7 @@ impl Lifecycle {
     }
 
     /// Marks the pods of an unreachable node as not ready.
-    async fn fail_pods(&self, cx: &Context<Node>) -> Result<()> {
+    async fn mark_pods_not_ready(&self, cx: &Context<Node>) -> Result<()> {
         for pod in cx.list::<Pod>().index(BY_NODE, cx.key().name()).await? {
             if !pods::is_ready(&pod) {
                 continue;
@@ -404,11 +410,11 @@ fn tolerated_for(
 }
 
 /// Deletes pods whose node no longer exists.
-struct Garbage {
+struct PodGc {
     gone: Mutex<HashMap<Key, Instant>>,
 }
 
-impl Reconciler for Garbage {
+impl Reconciler for PodGc {
     type Object = Node;
 
     async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
@@ -450,8 +456,8 @@ impl Reconciler for Unscheduled {
     type Object = Pod;
 
     async fn reconcile(&self, cx: &Context<Pod>) -> Result<Action> {
-        let going = cx.object().filter(|pod| pods::is_terminating(pod));
-        let Some(pod) = going else { return Ok(Action::done()) };
+        let terminating = cx.object().filter(|pod| pods::is_terminating(pod));
+        let Some(pod) = terminating else { return Ok(Action::done()) };
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         if node.is_some_and(|name| !name.is_empty()) {
             return Ok(Action::done());

@@ -34,10 +34,10 @@ pub const NODE_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 pub(crate) const NAME: &str = "node-registration";
 
 /// How often a kubelet renews its lease.
-const RENEW: Duration = Duration::from_secs(10);
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How often the status is reported without a change.
-const REPORT: Duration = Duration::from_secs(300);
+const REPORT_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The duration of the node lease.
 const LEASE_SECONDS: i32 = 40;
@@ -49,7 +49,7 @@ pub(crate) fn names(count: usize) -> impl Iterator<Item = String> {
 
 /// The properties of a node that other controllers need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct NodeProperties {
     pub(crate) simulated: bool,
     pub(crate) down: bool,
     pub(crate) address: Option<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Facts {
     pub(crate) network: Option<Ipv4Addr>,
 }
 
-impl Facts {
+impl NodeProperties {
     pub(crate) fn of(node: &Node) -> Self {
         let annotation = |name: &str| {
             node.metadata.annotations.as_ref().and_then(|all| all.get(name)).map(String::as_str)
@@ -124,21 +124,21 @@ impl Reconciler for Nodes {
         let Some(node) = cx.object() else {
             let first = self.wanted.contains(name) && self.state().registered.insert(name.into());
             if first {
-                cx.create(&self.make(cx, name)).await?;
+                cx.create(&self.build_node(cx, name)).await?;
             } else {
                 self.state().forget(name);
             }
             return Ok(Action::done());
         };
         self.state().registered.insert(name.to_owned());
-        let facts = Facts::of(&node);
-        if !facts.simulated || facts.down || node.metadata.deletion_timestamp.is_some() {
+        let properties = NodeProperties::of(&node);
+        if !properties.simulated || properties.down || node.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
-        if facts.network.is_none() {
-            self.number(cx, &node).await?;
+        if properties.network.is_none() {
+            self.assign_network(cx, &node).await?;
         }
-        self.report(cx, &node, &facts).await?;
+        self.report(cx, &node, &properties).await?;
         self.renew(cx, &node).await
     }
 }
@@ -158,13 +158,15 @@ impl Nodes {
         let taken: HashSet<u32> = state.numbers.values().copied().collect();
         let first = u32::try_from(self.wanted.len()).unwrap_or(0) + 1;
         let number = own
-            .filter(|number| (1..=MOST).contains(number) && !taken.contains(number))
-            .unwrap_or_else(|| (first..=MOST).find(|n| !taken.contains(n)).unwrap_or(MOST));
+            .filter(|number| (1..=MAX_NUMBER).contains(number) && !taken.contains(number))
+            .unwrap_or_else(|| {
+                (first..=MAX_NUMBER).find(|n| !taken.contains(n)).unwrap_or(MAX_NUMBER)
+            });
         state.numbers.insert(name.to_owned(), number);
         number
     }
 
-    fn make(&self, cx: &Context<Node>, name: &str) -> Node {
+    fn build_node(&self, cx: &Context<Node>, name: &str) -> Node {
         let number = self.number_of(name);
         let labels = [
             ("beta.kubernetes.io/arch", "amd64"),
@@ -193,7 +195,7 @@ impl Nodes {
     }
 
     /// Assigns a network to a node that a client created.
-    async fn number(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
+    async fn assign_network(&self, cx: &Context<Node>, node: &Node) -> Result<()> {
         let network = network(self.number_of(cx.key().name()));
         let patch = Patch::Merge(json!({
             "metadata": {"uid": node.metadata.uid},
@@ -239,22 +241,27 @@ impl Nodes {
         });
         let conditions = status.conditions.get_or_insert_default();
         for (name, holds, reason, message) in CONDITIONS {
-            put(conditions, name, holds, reason, message, now);
+            set_condition(conditions, name, holds, reason, message, now);
         }
         status
     }
 
     /// Reports the status periodically, or when another client changed a condition.
-    async fn report(&self, cx: &Context<Node>, node: &Node, facts: &Facts) -> Result<()> {
+    async fn report(
+        &self,
+        cx: &Context<Node>,
+        node: &Node,
+        properties: &NodeProperties,
+    ) -> Result<()> {
         let name = cx.key().name();
         let now = Instant::now();
-        let due = self.state().reported.get(name).is_none_or(|&last| last + REPORT <= now);
+        let due = self.state().reported.get(name).is_none_or(|&last| last + REPORT_INTERVAL <= now);
         let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
-        let told = CONDITIONS.iter().all(|(name, holds, ..)| {
+        let reported = CONDITIONS.iter().all(|(name, holds, ..)| {
             let status = if *holds { "True" } else { "False" };
             conditions.unwrap_or_default().iter().any(|c| c.type_ == *name && c.status == status)
         });
-        if told && !due && facts.address.is_some() {
+        if reported && !due && properties.address.is_some() {
             return Ok(());
         }
         let number = self.number_of(name);
@@ -274,7 +281,7 @@ impl Nodes {
         let name = cx.key().name();
         let now = Instant::now();
         let last = self.state().renewed.get(name).copied();
-        if let Some(next) = last.map(|last| last + RENEW)
+        if let Some(next) = last.map(|last| last + RENEW_INTERVAL)
             && next > now
         {
             return Ok(Action::requeue_after(next - now));
@@ -301,12 +308,12 @@ impl Nodes {
         };
         cx.client().apply(&lease).force().await?;
         self.state().renewed.insert(name.to_owned(), now);
-        Ok(Action::requeue_after(RENEW))
+        Ok(Action::requeue_after(RENEW_INTERVAL))
     }
 }
 
 /// The largest node number that addresses can be derived from.
-const MOST: u32 = 32_767;
+const MAX_NUMBER: u32 = 32_767;
 
 fn network(number: u32) -> String {
     format!("10.{}.{}.0/24", 128 + (number >> 8), number & 0xff)
@@ -324,7 +331,7 @@ const CONDITIONS: [(&str, bool, &str, &str); 4] = [
     ("Ready", true, "KubeletReady", "kubelet is posting ready status"),
 ];
 
-fn put(
+fn set_condition(
     conditions: &mut Vec<NodeCondition>,
     name: &str,
     holds: bool,

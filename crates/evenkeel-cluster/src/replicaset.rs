@@ -54,7 +54,7 @@ fn register_kind<S: ReplicaSetLike>(manager: &Manager) -> Result<(), BoxError> {
         .controller(ReplicaSets::<S> { summaries: PodSummaries::default(), marker: PhantomData })
         .named(S::CONTROLLER)
         .owns::<Pod>()
-        .watch(controller_ref::orphans_concern::<Pod, S>())
+        .watch(controller_ref::watch_orphans::<Pod, S>())
         .workers(4)
         .register()?;
     Ok(())

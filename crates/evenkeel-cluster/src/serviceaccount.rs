@@ -16,14 +16,14 @@ use crate::options::ClusterOptions;
 /// The name of the ServiceAccount controller in `kube-controller-manager`.
 pub(crate) const ACCOUNTS: &str = "serviceaccount-controller";
 /// The name of the root CA publisher in `kube-controller-manager`.
-pub(crate) const AUTHORITY: &str = "root-ca-certificate-publisher-controller";
+pub(crate) const ROOT_CA: &str = "root-ca-certificate-publisher-controller";
 
 const DEFAULT: &str = "default";
 const CONFIG_MAP: &str = "kube-root-ca.crt";
 
 /// Published when no certificate authority is configured: the API server has no socket, or its
 /// certificate was issued later. Pods are simulated, so no client verifies anything with it.
-const NO_AUTHORITY: &str = "# No certificate authority: this API server is reached in-process.\n";
+const NO_ROOT_CA: &str = "# No certificate authority: this API server is reached in-process.\n";
 
 /// Registers the ServiceAccount controller.
 pub(crate) fn register_accounts(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
@@ -36,14 +36,14 @@ pub(crate) fn register_accounts(manager: &Manager, _: &ClusterOptions) -> Result
 }
 
 /// Registers the root CA publisher.
-pub(crate) fn register_authority(
+pub(crate) fn register_root_ca(
     manager: &Manager,
     options: &ClusterOptions,
 ) -> Result<(), BoxError> {
-    let certificate = options.root_ca.clone().unwrap_or_else(|| NO_AUTHORITY.to_owned());
+    let certificate = options.root_ca.clone().unwrap_or_else(|| NO_ROOT_CA.to_owned());
     manager
-        .controller(Authority { certificate })
-        .named(AUTHORITY)
+        .controller(RootCaPublisher { certificate })
+        .named(ROOT_CA)
         .watches::<ConfigMap>(|map, _| of_namespace(&map.metadata, CONFIG_MAP))
         .register()?;
     Ok(())
@@ -62,8 +62,8 @@ fn is_active(namespace: &Namespace) -> bool {
 }
 
 /// Ignores errors that mean another client was faster or the namespace is terminating.
-fn tolerated<T>(answer: Result<T, Error>) -> Result<()> {
-    match answer {
+fn ignore_expected<T>(result: Result<T, Error>) -> Result<()> {
+    match result {
         Err(error)
             if !error.is_already_exists() && !error.is_not_found() && !error.is_forbidden() =>
         {
@@ -92,17 +92,17 @@ impl Reconciler for Accounts {
                 },
                 ..ServiceAccount::default()
             };
-            tolerated(cx.create(&account).await)?;
+            ignore_expected(cx.create(&account).await)?;
         }
         Ok(Action::done())
     }
 }
 
-struct Authority {
+struct RootCaPublisher {
     certificate: String,
 }
 
-impl Reconciler for Authority {
+impl Reconciler for RootCaPublisher {
     type Object = Namespace;
 
     async fn reconcile(&self, cx: &Context<Namespace>) -> Result<Action> {
@@ -115,7 +115,7 @@ impl Reconciler for Authority {
             Some(map) if map.data.as_ref() == Some(&data) => {}
             Some(map) => {
                 let map = ConfigMap { data: Some(data), ..(*map).clone() };
-                tolerated(cx.update(&map).await)?;
+                ignore_expected(cx.update(&map).await)?;
             }
             None => {
                 let note = "The certificate authority of the API server, for clients that reach it \
@@ -133,7 +133,7 @@ impl Reconciler for Authority {
                     data: Some(data),
                     ..ConfigMap::default()
                 };
-                tolerated(cx.create(&map).await)?;
+                ignore_expected(cx.create(&map).await)?;
             }
         }
         Ok(Action::done())

@@ -40,7 +40,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
         .controller(StatefulSets)
         .named(NAME)
         .owns::<Pod>()
-        .watch(controller_ref::orphans_concern::<Pod, StatefulSet>())
+        .watch(controller_ref::watch_orphans::<Pod, StatefulSet>())
         .watch(claims)
         .reads::<ControllerRevision>()
         .reads::<PersistentVolumeClaim>()
@@ -68,7 +68,7 @@ impl Reconciler for StatefulSets {
         let now = cx.clock().now();
         let mut work =
             Work { cx, set: &set, spec: &spec, history: &history, current, now, deleted: 0 };
-        let (slots, condemned) = work.sort(found)?;
+        let (slots, condemned) = work.assign_slots(found)?;
         let outcome = work.run(slots, condemned).await?;
         let wait = work.update_status(&outcome, &old).await?;
         let names: Vec<String> =
@@ -133,7 +133,7 @@ impl Work<'_> {
     }
 
     /// Returns a slot for each ordinal, and the condemned pods, highest ordinal first.
-    fn sort(&self, found: Vec<Arc<Pod>>) -> Result<(Vec<Slot>, Vec<Arc<Pod>>)> {
+    fn assign_slots(&self, found: Vec<Arc<Pod>>) -> Result<(Vec<Slot>, Vec<Arc<Pod>>)> {
         let name = self.cx.key().name();
         let range = self.start()..self.start().saturating_add(self.replicas());
         let (inside, mut condemned): (Vec<_>, Vec<_>) = found
@@ -145,7 +145,7 @@ impl Work<'_> {
             let present = inside.iter().find(|pod| ordinal(name, pod) == Some(at));
             slots.push(match present {
                 Some(pod) => Slot::Filled(pod.clone()),
-                None => Slot::Empty(Box::new(self.make(at)?)),
+                None => Slot::Empty(Box::new(self.build_pod(at)?)),
             });
         }
         Ok((slots, condemned))
@@ -165,11 +165,11 @@ impl Work<'_> {
             return Ok(filled(&slots, &condemned));
         }
         // Scaling down may proceed past a single unhealthy pod, if it is the first.
-        let broken = slots.iter().find(|slot| match slot {
+        let first_unhealthy = slots.iter().find(|slot| match slot {
             Slot::Filled(pod) => self.unavailable(pod),
             Slot::Empty(_) => true,
         });
-        let broken = match broken {
+        let first_unhealthy = match first_unhealthy {
             Some(slot) => slot.pod().map(|pod| pod.metadata.uid.clone()),
             None => {
                 let last = condemned.iter().rev().find(|pod| self.unavailable(pod));
@@ -177,15 +177,15 @@ impl Work<'_> {
             }
         };
         for slot in &mut slots {
-            if self.fill(slot).await? && self.ordered() {
+            if self.process_replica(slot).await? && self.ordered() {
                 return Ok(filled(&slots, &condemned));
             }
         }
         for pod in &condemned {
-            self.retain(pod, true).await?;
+            self.update_pvc_owners(pod, true).await?;
         }
         for pod in &condemned {
-            if self.condemn(pod, broken.as_ref()).await? && self.ordered() {
+            if self.process_condemned(pod, first_unhealthy.as_ref()).await? && self.ordered() {
                 return Ok(filled(&slots, &condemned));
             }
         }
@@ -197,15 +197,15 @@ impl Work<'_> {
 
     /// Creates or replaces the pod of one slot. Returns true if later ordinals have to wait.
     /// Mirrors `processReplica`.
-    async fn fill(&self, slot: &mut Slot) -> Result<bool> {
+    async fn process_replica(&self, slot: &mut Slot) -> Result<bool> {
         let pod = match slot {
             Slot::Filled(pod) => pod.clone(),
             Slot::Empty(pod) => {
-                if !self.make_claims(pod).await? {
+                if !self.create_missing_pvcs(pod).await? {
                     return Ok(true);
                 }
                 let made = self.cx.create(&**pod).await?;
-                self.tell("SuccessfulCreate", "create", &made);
+                self.record_event("SuccessfulCreate", "create", &made);
                 *slot = Slot::Filled(made);
                 return Ok(true);
             }
@@ -218,24 +218,28 @@ impl Work<'_> {
             return Ok(true);
         }
         if pods::phase(&pod) == "Pending" {
-            self.make_claims(&pod).await?;
+            self.create_missing_pvcs(&pod).await?;
         }
-        let settled =
+        let healthy =
             !pods::is_terminating(&pod) && pods::is_running_and_ready(&pod) && self.available(&pod);
-        if settled {
-            self.retain(&pod, false).await?;
+        if healthy {
+            self.update_pvc_owners(&pod, false).await?;
         }
-        Ok(!settled)
+        Ok(!healthy)
     }
 
     /// Deletes a pod beyond the replica count. Returns true if lower ordinals have to wait. Mirrors
     /// `processCondemned`.
-    async fn condemn(&self, pod: &Pod, broken: Option<&Option<String>>) -> Result<bool> {
+    async fn process_condemned(
+        &self,
+        pod: &Pod,
+        first_unhealthy: Option<&Option<String>>,
+    ) -> Result<bool> {
         if pods::is_terminating(pod) {
             return Ok(true);
         }
-        let whole = pods::is_running_and_ready(pod) && self.available(pod);
-        if self.ordered() && !whole && broken != Some(&pod.metadata.uid) {
+        let healthy = pods::is_running_and_ready(pod) && self.available(pod);
+        if self.ordered() && !healthy && first_unhealthy != Some(&pod.metadata.uid) {
             return Ok(true);
         }
         self.delete(pod).await?;
@@ -244,11 +248,11 @@ impl Work<'_> {
 
     async fn delete(&self, pod: &Pod) -> Result<()> {
         self.cx.delete(pod).await?;
-        self.tell("SuccessfulDelete", "delete", pod);
+        self.record_event("SuccessfulDelete", "delete", pod);
         Ok(())
     }
 
-    fn tell(&self, reason: &str, verb: &str, pod: &Pod) {
+    fn record_event(&self, reason: &str, verb: &str, pod: &Pod) {
         let (pod, set) = (pod.metadata.name.as_deref().unwrap_or_default(), self.cx.key().name());
         let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
         self.cx.event(reason, &message);

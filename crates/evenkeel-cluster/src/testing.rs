@@ -115,6 +115,6 @@ pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) 
 }
 
 /// Waits until all tasks are idle: virtual time advances only then.
-pub(crate) async fn settle() {
+pub(crate) async fn wait_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -38,7 +38,7 @@ fn template() -> Value {
 }
 
 /// Creates a Deployment with a Service, and a StatefulSet with storage.
-async fn open_shop(cluster: &Cluster, name: &str) {
+async fn create_workloads(cluster: &Cluster, name: &str) {
     let selector = json!({"matchLabels": {"app": "web"}});
     let spec = json!({"replicas": 2, "selector": selector, "template": template()});
     let metadata = json!({"name": "web", "namespace": name});
@@ -81,7 +81,7 @@ async fn open_shop(cluster: &Cluster, name: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_deployment_goes_with_everything_it_made() {
     let cluster = cluster().await;
-    open_shop(&cluster, "default").await;
+    create_workloads(&cluster, "default").await;
     let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
     deployments.delete("web", &DeleteParams::foreground()).await.unwrap();
     until_all::<Deployment>(&cluster, |all| all.is_empty()).await;
@@ -97,7 +97,7 @@ async fn a_deployment_goes_with_everything_it_made() {
 #[tokio::test(start_paused = true)]
 async fn an_orphaned_replica_set_keeps_its_pods_and_is_taken_in_again() {
     let cluster = cluster().await;
-    open_shop(&cluster, "default").await;
+    create_workloads(&cluster, "default").await;
     let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client());
     let before = sets.list(&Default::default()).await.unwrap().items.remove(0);
     let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
@@ -125,7 +125,7 @@ async fn an_orphaned_replica_set_keeps_its_pods_and_is_taken_in_again() {
 async fn a_namespace_in_full_use_goes_without_a_trace() {
     let cluster = cluster().await;
     namespace(&cluster, "shop").await;
-    open_shop(&cluster, "shop").await;
+    create_workloads(&cluster, "shop").await;
     let before = tokio::time::Instant::now();
     let namespaces: Api<Namespace> = Api::all(cluster.client());
     namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
@@ -134,15 +134,15 @@ async fn a_namespace_in_full_use_goes_without_a_trace() {
     until_all::<PersistentVolume>(&cluster, |all| all.is_empty()).await;
     // Nothing of the deleted namespace exists in a new one of the same name.
     namespace(&cluster, "shop").await;
-    open_shop(&cluster, "shop").await;
+    create_workloads(&cluster, "shop").await;
 }
 
 /// Returns the revision and the objects of a cluster after a scenario, with every resourceVersion
 /// and uid.
-async fn played() -> (u64, BTreeMap<String, String>) {
+async fn run_scenario() -> (u64, BTreeMap<String, String>) {
     let cluster = cluster().await;
     namespace(&cluster, "shop").await;
-    open_shop(&cluster, "shop").await;
+    create_workloads(&cluster, "shop").await;
     let deployments: Api<Deployment> = Api::namespaced(cluster.client(), "shop");
     deployments.delete("web", &DeleteParams::background()).await.unwrap();
     until_all::<ReplicaSet>(&cluster, |all| all.is_empty()).await;
@@ -165,9 +165,9 @@ async fn played() -> (u64, BTreeMap<String, String>) {
 /// reproducible, and depends on the earlier work of the runtime.
 #[test]
 fn the_same_story_leaves_the_same_cluster() {
-    let play = || {
+    let run = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        runtime.enable_all().start_paused(true).build().unwrap().block_on(played())
+        runtime.enable_all().start_paused(true).build().unwrap().block_on(run_scenario())
     };
-    assert!(play() == play(), "the same seed gave another cluster");
+    assert!(run() == run(), "the same seed gave another cluster");
 }

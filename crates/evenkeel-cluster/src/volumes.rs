@@ -51,7 +51,7 @@ pub(crate) fn register_binder(manager: &Manager, _: &ClusterOptions) -> Result<(
         .watches::<Pod>(|pod, _| used_claims(pod))
         .watches::<StorageClass>({
             let cache = manager.cache().clone();
-            move |_, _| waiting_claims(&cache)
+            move |_, _| unbound_claims(&cache)
         })
         .register()?;
     manager
@@ -72,7 +72,7 @@ pub(crate) fn register_binder(manager: &Manager, _: &ClusterOptions) -> Result<(
         used_claims(pod).iter().map(|key| key.as_str().to_owned()).collect()
     })?;
     let client = manager.client().with_field_manager(BINDER);
-    manager.spawn("storage class standard", |stop| provision::standard(client, stop))?;
+    manager.spawn("storage class standard", |stop| provision::run_default_class(client, stop))?;
     Ok(())
 }
 
@@ -117,7 +117,7 @@ fn used_claims(pod: &Pod) -> Vec<Key> {
 
 /// Returns the PVC that a volume references, or else all PVCs that may bind it.
 fn claims_of(cache: &Cache, volume: &PersistentVolume) -> Vec<Key> {
-    named_claim(volume).map_or_else(|| waiting_claims(cache), |claim| vec![claim])
+    named_claim(volume).map_or_else(|| unbound_claims(cache), |claim| vec![claim])
 }
 
 /// Returns the PVC that a volume is bound to or reserved for.
@@ -127,7 +127,7 @@ fn named_claim(volume: &PersistentVolume) -> Option<Key> {
 }
 
 /// Returns the PVCs that are not bound.
-fn waiting_claims(cache: &Cache) -> Vec<Key> {
+fn unbound_claims(cache: &Cache) -> Vec<Key> {
     let kind = Kind::of::<PersistentVolumeClaim>();
     let Ok(found) = cache.list(&kind, &Query::default()) else { return Vec::new() };
     let waits = |claim: std::sync::Arc<PersistentVolumeClaim>| !bind::is_bound(&claim);

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 /// More missed starts than this record a warning event, as upstream.
-const MANY: i64 = 100;
+const MANY_MISSED: i64 = 100;
 
 /// A schedule and its time zone.
 pub(super) struct Schedule {
@@ -83,7 +83,7 @@ impl Schedule {
             last = Some(time);
             at = time;
         }
-        Ok(Due { last, missed: if count > MANY { Missed::Many } else { Missed::Few } })
+        Ok(Due { last, missed: if count > MANY_MISSED { Missed::Many } else { Missed::Few } })
     }
 
     /// Returns the next start, given that starts up to `now` are handled.
@@ -103,12 +103,12 @@ mod tests {
 
     /// Results of the cron library of Kubernetes for the same schedules; the file names its
     /// generator.
-    const FACTS: &str = include_str!("schedules.txt");
+    const EXPECTED: &str = include_str!("schedules.txt");
 
     #[test]
     fn schedules_come_to_what_the_go_library_says() {
         let mut compared = 0;
-        for line in FACTS.lines().filter(|line| !line.starts_with('#')) {
+        for line in EXPECTED.lines().filter(|line| !line.starts_with('#')) {
             let mut quoted = serde_json::Deserializer::from_str(line).into_iter::<String>();
             let schedule = quoted.next().unwrap().unwrap();
             let rest = line[quoted.byte_offset()..].trim();

@@ -8,16 +8,16 @@ use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 
 use crate::job::is_finished;
-use crate::testing::virtual_cluster::World;
+use crate::testing::virtual_cluster::VirtualCluster;
 use crate::{ClusterOptions, POD_SIMULATION_ANNOTATION};
 
-fn cron(schedule: &str, plan: &str, spec: &Value) -> Value {
+fn cron(schedule: &str, simulation: &str, spec: &Value) -> Value {
     let mut cron = json!({
         "metadata": {"name": "tick"},
         "spec": {
             "schedule": schedule,
             "jobTemplate": {"spec": {"template": {
-                "metadata": {"annotations": {POD_SIMULATION_ANNOTATION: plan}},
+                "metadata": {"annotations": {POD_SIMULATION_ANNOTATION: simulation}},
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [{"name": "app", "image": "tick:1"}],
@@ -37,11 +37,11 @@ fn started(job: &Job) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let limits = json!({"successfulJobsHistoryLimit": 2});
-    world.create::<CronJob>(cron("*/10 * * * *", "", &limits)).await;
+    cluster.create::<CronJob>(cron("*/10 * * * *", "", &limits)).await;
     let mut seen = BTreeMap::new();
-    world
+    cluster
         .until::<Job>("four runs", |jobs| {
             for (name, job) in jobs {
                 seen.entry(name.clone()).or_insert_with(|| started(job));
@@ -54,14 +54,14 @@ async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
     assert_eq!(times, wanted);
     // The name contains the time in minutes since 1970.
     assert_eq!(seen.keys().next().unwrap(), "tick-29453770");
-    let jobs = world
+    let jobs = cluster
         .until::<Job>("two are kept", |jobs| jobs.len() == 2 && jobs.values().all(is_finished))
         .await;
     let job = &jobs["tick-29453800"];
     let annotations = job.metadata.annotations.as_ref().unwrap();
     let time = &annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"];
     assert_eq!(time, "2026-01-01T00:40:00Z");
-    let tick = world
+    let tick = cluster
         .until_one::<CronJob>("tick", |tick| {
             tick.status.as_ref().is_some_and(|status| status.active.is_none())
         })
@@ -75,17 +75,17 @@ async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
 async fn overlap_is_allowed_forbidden_or_resolved() {
     // Each run takes 90 s, and one is due every minute. A forbidden start is made up later.
     for (policy, running, total) in [("Allow", 2, 4), ("Forbid", 1, 3), ("Replace", 1, 4)] {
-        let world = World::start(ClusterOptions::default()).await;
+        let cluster = VirtualCluster::start(ClusterOptions::default()).await;
         let spec = json!({"concurrencyPolicy": policy});
-        world.create::<CronJob>(cron("* * * * *", "complete-after=90s", &spec)).await;
-        world.pass(Duration::from_secs(4 * 60 + 10)).await;
-        let living = |jobs: &BTreeMap<String, Job>| {
-            let living =
+        cluster.create::<CronJob>(cron("* * * * *", "complete-after=90s", &spec)).await;
+        cluster.advance(Duration::from_secs(4 * 60 + 10)).await;
+        let running_jobs = |jobs: &BTreeMap<String, Job>| {
+            let running_jobs =
                 |job: &&Job| !is_finished(job) && job.metadata.deletion_timestamp.is_none();
-            jobs.values().filter(living).count()
+            jobs.values().filter(running_jobs).count()
         };
-        let jobs = world.until::<Job>(policy, |jobs| living(jobs) == running).await;
-        let status = world.api::<CronJob>().get("tick").await.unwrap().status.unwrap();
+        let jobs = cluster.until::<Job>(policy, |jobs| running_jobs(jobs) == running).await;
+        let status = cluster.api::<CronJob>().get("tick").await.unwrap().status.unwrap();
         assert_eq!(status.active.map_or(0, |active| active.len()), running, "{policy}");
         match policy {
             "Replace" => assert!(jobs.values().all(|job| !is_finished(job)), "{policy}"),
@@ -96,28 +96,28 @@ async fn overlap_is_allowed_forbidden_or_resolved() {
 
 #[tokio::test(start_paused = true)]
 async fn a_suspended_cron_job_makes_up_for_one_time_only_within_its_deadline() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"suspend": true, "startingDeadlineSeconds": 100});
-    world.create::<CronJob>(cron("*/5 * * * *", "", &spec)).await;
-    world.pass(Duration::from_secs(16 * 60)).await;
-    assert!(world.until::<Job>("none", BTreeMap::is_empty).await.is_empty());
-    world.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
-    let jobs = world.until::<Job>("one", |jobs| jobs.len() == 1).await;
+    cluster.create::<CronJob>(cron("*/5 * * * *", "", &spec)).await;
+    cluster.advance(Duration::from_secs(16 * 60)).await;
+    assert!(cluster.until::<Job>("none", BTreeMap::is_empty).await.is_empty());
+    cluster.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
+    let jobs = cluster.until::<Job>("one", |jobs| jobs.len() == 1).await;
     assert_eq!(jobs.into_keys().next().unwrap(), "tick-29453775");
-    world.patch::<CronJob>("tick", json!({"spec": {"suspend": true}})).await;
-    world.pass(Duration::from_secs(6 * 60)).await;
+    cluster.patch::<CronJob>("tick", json!({"spec": {"suspend": true}})).await;
+    cluster.advance(Duration::from_secs(6 * 60)).await;
     // 00:20 was two minutes ago, past the deadline.
-    world.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
-    let jobs = world.until::<Job>("the next", |jobs| jobs.len() == 2).await;
+    cluster.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
+    let jobs = cluster.until::<Job>("the next", |jobs| jobs.len() == 2).await;
     assert!(jobs.contains_key("tick-29453785"), "{:?}", jobs.keys());
 }
 
 #[tokio::test(start_paused = true)]
 async fn time_zones_are_honoured() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"timeZone": "Asia/Tokyo"});
-    world.create::<CronJob>(cron("30 9 * * *", "", &spec)).await;
-    let jobs = world.until::<Job>("one", |jobs| jobs.len() == 1).await;
+    cluster.create::<CronJob>(cron("30 9 * * *", "", &spec)).await;
+    let jobs = cluster.until::<Job>("one", |jobs| jobs.len() == 1).await;
     let job = jobs.values().next().unwrap();
     assert_eq!(started(job), "2026-01-01T00:30:00Z");
     let annotations = job.metadata.annotations.as_ref().unwrap();
@@ -125,9 +125,9 @@ async fn time_zones_are_honoured() {
     assert_eq!(time, "2026-01-01T09:30:00+09:00");
 }
 
-async fn event(world: &World, reason: &str) -> String {
+async fn event(cluster: &VirtualCluster, reason: &str) -> String {
     let with = |event: &Event| event.reason.as_deref() == Some(reason);
-    let events = world.until::<Event>(reason, |events| events.values().any(with)).await;
+    let events = cluster.until::<Event>(reason, |events| events.values().any(with)).await;
     events.into_values().find(with).unwrap().message.unwrap()
 }
 
@@ -135,23 +135,23 @@ async fn event(world: &World, reason: &str) -> String {
 async fn every_schedule_the_api_accepts_runs() {
     for (schedule, first) in [("@every 1.5h", "tick-29453850"), ("7,,29 1 * * *", "tick-29453827")]
     {
-        let world = World::start(ClusterOptions::default()).await;
-        world.create::<CronJob>(cron(schedule, "", &json!({}))).await;
-        world.pass(Duration::from_secs(91 * 60)).await;
-        assert!(world.api::<Job>().get_opt(first).await.unwrap().is_some(), "{schedule}");
+        let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+        cluster.create::<CronJob>(cron(schedule, "", &json!({}))).await;
+        cluster.advance(Duration::from_secs(91 * 60)).await;
+        assert!(cluster.api::<Job>().get_opt(first).await.unwrap().is_some(), "{schedule}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_interval_counts_from_the_last_start() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<CronJob>(cron("@every 1h", "complete-after=50m", &json!({}))).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<CronJob>(cron("@every 1h", "complete-after=50m", &json!({}))).await;
     // The end of each Job reconciles the CronJob, which must not start a new interval.
     let mut seen = BTreeMap::new();
     let watch = async {
         for hour in 1..=3 {
-            world.pass(Duration::from_secs(3600)).await;
-            let jobs = world.until::<Job>("one more", |jobs| jobs.len() == hour).await;
+            cluster.advance(Duration::from_secs(3600)).await;
+            let jobs = cluster.until::<Job>("one more", |jobs| jobs.len() == hour).await;
             seen.extend(jobs.iter().map(|(name, job)| (name.clone(), started(job))));
         }
     };
@@ -162,36 +162,36 @@ async fn an_interval_counts_from_the_last_start() {
 
 #[tokio::test(start_paused = true)]
 async fn a_schedule_without_starts_is_reported() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<CronJob>(cron("59 23 31 2 *", "", &json!({}))).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<CronJob>(cron("59 23 31 2 *", "", &json!({}))).await;
     assert_eq!(
-        event(&world, "InvalidSchedule").await,
+        event(&cluster, "InvalidSchedule").await,
         "invalid schedule: 59 23 31 2 * : time difference between two schedules is less than 1 second"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_missed_starts_are_reported_and_one_is_made_up_for() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<CronJob>(cron("* * * * *", "", &json!({"suspend": true}))).await;
-    world.pass(Duration::from_secs(102 * 60)).await;
-    world.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<CronJob>(cron("* * * * *", "", &json!({"suspend": true}))).await;
+    cluster.advance(Duration::from_secs(102 * 60)).await;
+    cluster.patch::<CronJob>("tick", json!({"spec": {"suspend": false}})).await;
     assert_eq!(
-        event(&world, "TooManyMissedTimes").await,
+        event(&cluster, "TooManyMissedTimes").await,
         "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock \
          skew"
     );
-    let jobs = world.until::<Job>("one", |jobs| !jobs.is_empty()).await;
+    let jobs = cluster.until::<Job>("one", |jobs| !jobs.is_empty()).await;
     assert_eq!(jobs.into_keys().collect::<Vec<_>>(), ["tick-29453862"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_of_another_hand_does_not_count_as_active() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"concurrencyPolicy": "Forbid"});
-    let tick = world.create::<CronJob>(cron("*/10 * * * *", "complete-after=1s", &spec)).await;
+    let tick = cluster.create::<CronJob>(cron("*/10 * * * *", "complete-after=1s", &spec)).await;
     let template = tick.spec.job_template.spec.clone().unwrap();
-    world
+    cluster
         .create::<Job>(json!({
             "metadata": {"name": "by-hand", "ownerReferences": [{
                 "apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "controller": true,
@@ -200,8 +200,8 @@ async fn a_job_of_another_hand_does_not_count_as_active() {
             "spec": {"template": template.template, "suspend": true},
         }))
         .await;
-    let message = event(&world, "UnexpectedJob").await;
+    let message = event(&cluster, "UnexpectedJob").await;
     assert!(message.ends_with(": by-hand"), "{message}");
-    world.until::<Job>("the next start", |jobs| jobs.contains_key("tick-29453770")).await;
-    event(&world, "SawCompletedJob").await;
+    cluster.until::<Job>("the next start", |jobs| jobs.contains_key("tick-29453770")).await;
+    event(&cluster, "SawCompletedJob").await;
 }

@@ -12,13 +12,13 @@ use crate::{history, pods};
 
 /// Whether a node runs a pod. Mirrors `NodeShouldRunDaemonPod`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum Eligibility {
     /// The node should run a pod.
-    Runs,
+    ShouldRun,
     /// No pod is created, but an existing one continues to run.
-    Stays,
+    ShouldContinueRunning,
     /// The node should not run a pod.
-    Never,
+    ShouldNotRun,
 }
 
 /// Returns the tolerations added to every DaemonSet pod.
@@ -43,44 +43,45 @@ fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
 }
 
 /// Returns whether `node` should run a pod of `template`.
-pub(super) fn fit(template: &PodTemplateSpec, node: &Node) -> Fit {
+pub(super) fn eligibility(template: &PodTemplateSpec, node: &Node) -> Eligibility {
     let spec = template.spec.clone().unwrap_or_default();
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let labels = node.metadata.labels.clone().unwrap_or_default();
     if spec.node_name.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != name)
         || !affinity_selects(&spec, name, &labels)
     {
-        return Fit::Never;
+        return Eligibility::ShouldNotRun;
     }
-    let mut borne = spec.tolerations.clone().unwrap_or_default();
-    borne.extend(tolerations(&spec));
+    let mut tolerated = spec.tolerations.clone().unwrap_or_default();
+    tolerated.extend(tolerations(&spec));
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
-    let unborne = |taint: &&Taint| !borne.iter().any(|toleration| tolerates(toleration, taint));
-    let mut unborne = taints.iter().filter(unborne).map(|taint| taint.effect.as_str());
-    if unborne.clone().any(|effect| effect == "NoExecute") {
-        Fit::Never
-    } else if unborne.any(|effect| effect == "NoSchedule") {
-        Fit::Stays
+    let untolerated =
+        |taint: &&Taint| !tolerated.iter().any(|toleration| tolerates(toleration, taint));
+    let mut untolerated = taints.iter().filter(untolerated).map(|taint| taint.effect.as_str());
+    if untolerated.clone().any(|effect| effect == "NoExecute") {
+        Eligibility::ShouldNotRun
+    } else if untolerated.any(|effect| effect == "NoSchedule") {
+        Eligibility::ShouldContinueRunning
     } else {
-        Fit::Runs
+        Eligibility::ShouldRun
     }
 }
 
 /// Builds a pod for `node` only.
-pub(super) fn make(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, digest: &str) -> Result<Pod> {
+pub(super) fn build(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, hash: &str) -> Result<Pod> {
     let mut pod = pods::from_template(&spec.template, set)?;
     let name = set.metadata.name.as_deref().unwrap_or_default();
     pod.metadata.generate_name = Some(pods::name_prefix(name));
     let labels = pod.metadata.labels.get_or_insert_default();
-    labels.insert(history::HASH.to_owned(), digest.to_owned());
+    labels.insert(history::HASH.to_owned(), hash.to_owned());
     if let Some(generation) = set.metadata.generation {
         labels.insert("pod-template-generation".to_owned(), generation.to_string());
     }
     let spec = pod.spec.get_or_insert_default();
     let added = tolerations(spec);
-    let borne = spec.tolerations.get_or_insert_default();
-    borne.extend(
-        added.into_iter().filter(|toleration| !borne.contains(toleration)).collect::<Vec<_>>(),
+    let tolerated = spec.tolerations.get_or_insert_default();
+    tolerated.extend(
+        added.into_iter().filter(|toleration| !tolerated.contains(toleration)).collect::<Vec<_>>(),
     );
     let term = NodeSelectorTerm {
         match_fields: Some(vec![NodeSelectorRequirement {
@@ -99,7 +100,7 @@ pub(super) fn make(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, digest: &s
 }
 
 /// Returns the node a pod is on, or was created for.
-pub(super) fn target(pod: &Pod) -> Option<&str> {
+pub(super) fn target_node(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
     if let Some(node) = spec.node_name.as_deref().filter(|node| !node.is_empty()) {
         return Some(node);

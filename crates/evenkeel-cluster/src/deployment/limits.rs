@@ -22,12 +22,12 @@ pub(crate) fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 
 }
 
 /// Returns the sum of the desired replicas of the ReplicaSets.
-pub(super) fn asked<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i32 {
+pub(super) fn desired_replicas<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet>) -> i32 {
     sets.into_iter().map(replicas).fold(0, i32::saturating_add)
 }
 
 /// Returns the sum of a status count of the ReplicaSets.
-pub(super) fn counted<'a>(
+pub(super) fn sum_status<'a>(
     sets: impl IntoIterator<Item = &'a ReplicaSet>,
     count: impl Fn(&k8s_openapi::api::apps::v1::ReplicaSetStatus) -> Option<i32>,
 ) -> i32 {
@@ -69,12 +69,12 @@ impl Rollout<'_> {
     }
 
     /// Returns how large the new ReplicaSet may be now. Mirrors `NewRSNewReplicas`.
-    pub(super) fn new_size(&self, new: i32) -> i32 {
+    pub(super) fn new_replicas(&self, new: i32) -> i32 {
         if self.strategy() == Strategy::Recreate {
             return self.replicas();
         }
         let most = self.replicas().saturating_add(self.max_surge());
-        let present = asked(self.sets.iter().map(|set| &**set));
+        let present = desired_replicas(self.sets.iter().map(|set| &**set));
         if present >= most {
             return new;
         }

@@ -24,7 +24,7 @@ pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
 const HASH: &str = "pod-template-hash";
 
 /// Annotations that are not copied between Deployment and ReplicaSet.
-const OWN: [&str; 6] = [
+const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
     HISTORY,
@@ -65,7 +65,7 @@ fn same_template(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
 
 impl Rollout<'_> {
     /// Returns the ReplicaSet of the current template, if it exists, and all others, oldest first.
-    pub(super) fn generations(&self) -> (Option<Arc<ReplicaSet>>, Vec<Arc<ReplicaSet>>) {
+    pub(super) fn new_and_old(&self) -> (Option<Arc<ReplicaSet>>, Vec<Arc<ReplicaSet>>) {
         let mut sets = self.sets.clone();
         sets.sort_by_key(|set| age(set));
         let wanted = &self.spec.template;
@@ -80,13 +80,13 @@ impl Rollout<'_> {
         (new, sets)
     }
 
-    /// Like [`generations`](Self::generations), with revisions and annotations updated, and the new
+    /// Like [`new_and_old`](Self::new_and_old), with revisions and annotations updated, and the new
     /// ReplicaSet created if it is missing and `create` is set.
-    pub(super) async fn synced_generations(
+    pub(super) async fn sync_replica_sets(
         &mut self,
         create: bool,
     ) -> Result<(Option<Arc<ReplicaSet>>, Vec<Arc<ReplicaSet>>)> {
-        let (new, old) = self.generations();
+        let (new, old) = self.new_and_old();
         let next = old.iter().map(|set| revision(set)).max().unwrap_or(0) + 1;
         let new = match new {
             Some(new) => Some(self.refresh(new, next).await?),
@@ -94,16 +94,16 @@ impl Rollout<'_> {
             None => None,
         };
         if let Some(new) = &new {
-            self.put(new);
-            self.note_revision(new).await?;
+            self.store(new);
+            self.sync_revision(new).await?;
         }
         Ok((new, old))
     }
 
     /// Sets the revision and annotations of the new ReplicaSet on an existing one.
     async fn refresh(&self, set: Arc<ReplicaSet>, next: i64) -> Result<Arc<ReplicaSet>> {
-        let (mut annotations, mut changed) = self.inherited(&set);
-        changed |= number(&mut annotations, next);
+        let (mut annotations, mut changed) = self.inherited_annotations(&set);
+        changed |= set_revision(&mut annotations, next);
         let min_ready = self.spec.min_ready_seconds.unwrap_or(0);
         let present = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
         if !changed && min_ready == present {
@@ -118,11 +118,11 @@ impl Rollout<'_> {
 
     /// Returns a ReplicaSet's annotations with those of the Deployment added, and whether any
     /// changed.
-    fn inherited(&self, set: &ReplicaSet) -> (BTreeMap<String, String>, bool) {
+    fn inherited_annotations(&self, set: &ReplicaSet) -> (BTreeMap<String, String>, bool) {
         let mut annotations = set.metadata.annotations.clone().unwrap_or_default();
         let mut changed = false;
         for (name, value) in self.deployment.metadata.annotations.iter().flatten() {
-            if !OWN.contains(&name.as_str()) && annotations.get(name) != Some(value) {
+            if !NOT_COPIED.contains(&name.as_str()) && annotations.get(name) != Some(value) {
                 annotations.insert(name.clone(), value.clone());
                 changed = true;
             }
@@ -145,15 +145,15 @@ impl Rollout<'_> {
                 ..ObjectMeta::default()
             },
             spec: Some(ReplicaSetSpec {
-                replicas: Some(self.new_size(0)),
+                replicas: Some(self.new_replicas(0)),
                 min_ready_seconds: self.spec.min_ready_seconds,
                 selector,
                 template: Some(template),
             }),
             status: None,
         };
-        let (mut annotations, _) = self.inherited(&set);
-        number(&mut annotations, next);
+        let (mut annotations, _) = self.inherited_annotations(&set);
+        set_revision(&mut annotations, next);
         annotations.extend(self.replica_annotations());
         set.metadata.annotations = Some(annotations);
         owner::set_controller_reference(&*self.deployment, &mut set)?;
@@ -161,16 +161,16 @@ impl Rollout<'_> {
             Ok(set) => {
                 let name = set.metadata.name.clone().unwrap_or_default();
                 let message = format!("Created new replica set \"{name}\"");
-                self.tell_progress("True", "NewReplicaSetCreated", message);
-                self.tell_size(&set, 0, replicas(&set));
+                self.set_progress("True", "NewReplicaSetCreated", message);
+                self.record_scaling(&set, 0, replicas(&set));
                 Ok(Some(set))
             }
-            Err(error) if error.is_already_exists() => self.collided(&set, &error).await,
+            Err(error) if error.is_already_exists() => self.resolve_collision(&set, &error).await,
             Err(error) if error.is_forbidden() && is_terminating(&error) => Ok(None),
             Err(error) => {
                 let name = set.metadata.name.as_deref().unwrap_or_default();
                 let message = format!("Failed to create new replica set \"{name}\": {error}");
-                self.tell_progress("False", "ReplicaSetCreateError", message);
+                self.set_progress("False", "ReplicaSetCreateError", message);
                 let _ = self.update_status(None).await?;
                 Err(error.into())
             }
@@ -179,7 +179,7 @@ impl Rollout<'_> {
 
     /// Handles a name collision: with our own ReplicaSet, if the cache was behind, or with one
     /// whose template has the same hash.
-    async fn collided(
+    async fn resolve_collision(
         &mut self,
         set: &ReplicaSet,
         error: &evenkeel::client::Error,
@@ -206,7 +206,7 @@ impl Rollout<'_> {
     }
 
     /// Sets the revision annotation of the Deployment.
-    async fn note_revision(&mut self, new: &ReplicaSet) -> Result<()> {
+    async fn sync_revision(&mut self, new: &ReplicaSet) -> Result<()> {
         let number = annotation(new, REVISION);
         let annotations = self.deployment.metadata.annotations.as_ref();
         if number == annotations.and_then(|all| all.get(REVISION)).map(String::as_str) {
@@ -243,12 +243,12 @@ impl Rollout<'_> {
     }
 
     /// Scales a ReplicaSet and records the Deployment's size in it. Returns whether it was scaled.
-    pub(super) async fn resize(&mut self, set: &Arc<ReplicaSet>, size: i32) -> Result<bool> {
+    pub(super) async fn scale_to(&mut self, set: &Arc<ReplicaSet>, size: i32) -> Result<bool> {
         let wanted = self.replica_annotations();
         let current =
             wanted.iter().all(|(name, value)| annotation(set, name) == Some(value.as_str()));
-        let resized = replicas(set) != size;
-        if !resized && current {
+        let scaled = replicas(set) != size;
+        if !scaled && current {
             return Ok(false);
         }
         let patch = Patch::Merge(json!({
@@ -259,14 +259,14 @@ impl Rollout<'_> {
             "spec": {"replicas": size},
         }));
         let written = self.cx.patch::<ReplicaSet>(&Key::of(&**set), &patch).await?;
-        self.put(&written);
-        if resized {
-            self.tell_size(set, replicas(set), size);
+        self.store(&written);
+        if scaled {
+            self.record_scaling(set, replicas(set), size);
         }
-        Ok(resized)
+        Ok(scaled)
     }
 
-    fn tell_size(&self, set: &ReplicaSet, from: i32, to: i32) {
+    fn record_scaling(&self, set: &ReplicaSet, from: i32, to: i32) {
         let way = if to > from { "up" } else { "down" };
         let name = set.metadata.name.as_deref().unwrap_or_default();
         let message = format!("Scaled {way} replica set {name} from {from} to {to}");
@@ -284,14 +284,14 @@ impl Rollout<'_> {
     }
 
     /// Returns the sum of the desired replicas.
-    pub(super) fn asked(&self) -> i32 {
-        limits::asked(self.sets.iter().map(|set| &**set))
+    pub(super) fn desired_replicas(&self) -> i32 {
+        limits::desired_replicas(self.sets.iter().map(|set| &**set))
     }
 }
 
 /// Sets the revision `next` unless the present one is higher. The former revision is added to the
 /// history. Returns whether anything changed.
-fn number(annotations: &mut BTreeMap<String, String>, next: i64) -> bool {
+fn set_revision(annotations: &mut BTreeMap<String, String>, next: i64) -> bool {
     let former = annotations.get(REVISION).cloned();
     let present = former.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
     if present >= next {

@@ -13,28 +13,28 @@ use crate::replicaset::replicas;
 impl Rollout<'_> {
     /// Deletes old pods before new ones are created.
     pub(super) async fn recreate(&mut self) -> Result<Action> {
-        let (new, old) = self.synced_generations(false).await?;
+        let (new, old) = self.sync_replica_sets(false).await?;
         let mut scaled = false;
         for set in old.iter().filter(|set| replicas(set) > 0) {
-            scaled |= self.resize(set, 0).await?;
+            scaled |= self.scale_to(set, 0).await?;
         }
-        if scaled || self.old_pods_run(&old).await? {
+        if scaled || self.has_running_old_pods(&old).await? {
             return self.update_status(new.as_deref()).await;
         }
         let new = match new {
             Some(new) => Some(new),
-            None => self.synced_generations(true).await?.0,
+            None => self.sync_replica_sets(true).await?.0,
         };
         if let Some(new) = &new {
-            self.resize(new, self.replicas()).await?;
+            self.scale_to(new, self.replicas()).await?;
         }
         self.finish(&old).await
     }
 
     /// Whether pods of old ReplicaSets still run. A terminating pod is counted in the status of its
     /// ReplicaSet, whose change triggers the next reconcile.
-    async fn old_pods_run(&self, old: &[Arc<ReplicaSet>]) -> Result<bool> {
-        if limits::counted(old.iter().map(|set| &**set), |status| Some(status.replicas)) > 0 {
+    async fn has_running_old_pods(&self, old: &[Arc<ReplicaSet>]) -> Result<bool> {
+        if limits::sum_status(old.iter().map(|set| &**set), |status| Some(status.replicas)) > 0 {
             return Ok(true);
         }
         for set in old {
@@ -46,11 +46,11 @@ impl Rollout<'_> {
     }
 
     /// Creates new pods within `maxSurge` and deletes old ones within `maxUnavailable`.
-    pub(super) async fn roll(&mut self) -> Result<Action> {
-        let (new, old) = self.synced_generations(true).await?;
+    pub(super) async fn rolling_update(&mut self) -> Result<Action> {
+        let (new, old) = self.sync_replica_sets(true).await?;
         let Some(new) = new else { return self.update_status(None).await };
         if self.scale_up(&new).await? || self.scale_down(&new, &old).await? {
-            let new = self.generations().0;
+            let new = self.new_and_old().0;
             return self.update_status(new.as_deref()).await;
         }
         self.finish(&old).await
@@ -60,7 +60,7 @@ impl Rollout<'_> {
         if self.deployment.status.as_ref().is_some_and(|status| self.is_complete(status)) {
             self.clean_up(old).await?;
         }
-        let new = self.generations().0;
+        let new = self.new_and_old().0;
         self.update_status(new.as_deref()).await
     }
 
@@ -69,8 +69,8 @@ impl Rollout<'_> {
         if size == self.replicas() {
             return Ok(false);
         }
-        let wanted = if size > self.replicas() { self.replicas() } else { self.new_size(size) };
-        self.resize(new, wanted).await
+        let wanted = if size > self.replicas() { self.replicas() } else { self.new_replicas(size) };
+        self.scale_to(new, wanted).await
     }
 
     async fn scale_down(&mut self, new: &ReplicaSet, old: &[Arc<ReplicaSet>]) -> Result<bool> {
@@ -81,7 +81,7 @@ impl Rollout<'_> {
         old.sort_by_key(|set| age(set));
         let least = self.replicas() - self.max_unavailable();
         let unavailable = replicas(new) - limits::available(new);
-        let spare = self.asked() - least - unavailable;
+        let spare = self.desired_replicas() - least - unavailable;
         if spare <= 0 {
             return Ok(false);
         }
@@ -93,9 +93,9 @@ impl Rollout<'_> {
             let take = broken.min(spare - cleaned);
             if take > 0 {
                 let size = replicas(set) - take;
-                scaled |= self.resize(set, size).await?;
+                scaled |= self.scale_to(set, size).await?;
                 cleaned += take;
-                self.take_up(set);
+                self.reload(set);
             }
         }
         let available = limits::available(new)
@@ -104,7 +104,7 @@ impl Rollout<'_> {
         for set in &old {
             let take = replicas(set).min(surplus);
             if take > 0 {
-                scaled |= self.resize(set, replicas(set) - take).await?;
+                scaled |= self.scale_to(set, replicas(set) - take).await?;
                 surplus -= take;
             }
         }
@@ -112,7 +112,7 @@ impl Rollout<'_> {
     }
 
     /// Updates `set` to its last written state.
-    fn take_up(&self, set: &mut Arc<ReplicaSet>) {
+    fn reload(&self, set: &mut Arc<ReplicaSet>) {
         if let Some(present) = self.sets.iter().find(|s| s.metadata.uid == set.metadata.uid) {
             *set = present.clone();
         }

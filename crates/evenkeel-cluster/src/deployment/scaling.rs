@@ -13,12 +13,12 @@ use crate::replicaset::replicas;
 impl Rollout<'_> {
     /// Scales the ReplicaSets to the Deployment's size without advancing the rollout.
     pub(super) async fn scale_only(&mut self) -> Result<Action> {
-        let (new, old) = self.synced_generations(false).await?;
+        let (new, old) = self.sync_replica_sets(false).await?;
         self.scale(new.as_ref(), &old).await?;
         if self.spec.paused == Some(true) {
             self.clean_up(&old).await?;
         }
-        let new = self.generations().0;
+        let new = self.new_and_old().0;
         self.update_status(new.as_deref()).await
     }
 
@@ -37,14 +37,14 @@ impl Rollout<'_> {
         };
         if let Some(only) = only.cloned() {
             if replicas(&only) != self.replicas() {
-                self.resize(&only, self.replicas()).await?;
+                self.scale_to(&only, self.replicas()).await?;
             }
             return Ok(());
         }
         if let Some(new) = new.filter(|new| self.is_saturated(new)) {
             let new = &new.metadata.uid;
             for set in active.iter().filter(|set| set.metadata.uid != *new) {
-                self.resize(set, 0).await?;
+                self.scale_to(set, 0).await?;
             }
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Rollout<'_> {
             *first = (*first + add - added).max(0);
         }
         for (set, size) in active.iter().zip(sizes) {
-            self.resize(set, size).await?;
+            self.scale_to(set, size).await?;
         }
         Ok(())
     }
@@ -81,9 +81,9 @@ impl Rollout<'_> {
     /// Whether the new ReplicaSet is fully scaled and available.
     fn is_saturated(&self, new: &ReplicaSet) -> bool {
         let wanted = self.replicas();
-        let remembered = annotation(new, super::revisions::DESIRED).and_then(|d| d.parse().ok());
+        let recorded = annotation(new, super::revisions::DESIRED).and_then(|d| d.parse().ok());
         replicas(new) == wanted
-            && remembered == Some(wanted)
+            && recorded == Some(wanted)
             && super::limits::available(new) == wanted
     }
 
@@ -98,9 +98,9 @@ impl Rollout<'_> {
             -size
         } else {
             let most = f64::from(self.replicas().saturating_add(self.max_surge()));
-            let remembered = annotation(set, MAX).and_then(|text| text.parse::<i32>().ok());
+            let recorded = annotation(set, MAX).and_then(|text| text.parse::<i32>().ok());
             let counted = self.deployment.status.as_ref().and_then(|status| status.replicas);
-            let before = remembered.filter(|&max| max > 0).or(counted).unwrap_or(0).max(1);
+            let before = recorded.filter(|&max| max > 0).or(counted).unwrap_or(0).max(1);
             let scaled = (f64::from(size) * most / f64::from(before)).round();
             #[expect(clippy::cast_possible_truncation, reason = "a share of an i32")]
             let scaled = scaled.clamp(0.0, f64::from(i32::MAX)) as i32;

@@ -76,22 +76,22 @@ impl Rollout<'_> {
     }
 
     /// Sets the Progressing condition when the rollout is paused or resumed.
-    pub(super) fn tell_pause(&mut self) {
+    pub(super) fn update_paused(&mut self) {
         let reason = find(&self.status, PROGRESSING).and_then(|present| present.reason.as_deref());
-        let told = reason == Some("DeploymentPaused");
+        let is_paused = reason == Some("DeploymentPaused");
         match self.spec.paused == Some(true) {
             _ if reason == Some(TIMED_OUT) => {}
-            true if !told => {
-                self.tell_progress("Unknown", "DeploymentPaused", "Deployment is paused".into());
+            true if !is_paused => {
+                self.set_progress("Unknown", "DeploymentPaused", "Deployment is paused".into());
             }
-            false if told => {
-                self.tell_progress("Unknown", "DeploymentResumed", "Deployment is resumed".into());
+            false if is_paused => {
+                self.set_progress("Unknown", "DeploymentResumed", "Deployment is resumed".into());
             }
             _ => {}
         }
     }
 
-    pub(super) fn tell_progress(&mut self, status: &str, reason: &str, message: String) {
+    pub(super) fn set_progress(&mut self, status: &str, reason: &str, message: String) {
         if self.deadline().is_some() {
             let condition = self.condition(PROGRESSING, status, reason, message);
             set(&mut self.status, condition);
@@ -100,17 +100,17 @@ impl Rollout<'_> {
 
     /// Writes the status if it changed. Requeues at the progress deadline.
     pub(super) async fn update_status(&mut self, new: Option<&ReplicaSet>) -> Result<Action> {
-        let mut next = self.counted(new);
+        let mut next = self.calculate_status(new);
         if self.deadline().is_none() {
             remove(&mut next, PROGRESSING);
         } else if self.deployment.metadata.deletion_timestamp.is_none()
             && self.spec.paused != Some(true)
             && !self.is_scaling()
         {
-            self.judge(&mut next, new);
+            self.update_progress(&mut next, new);
         }
-        self.tell_failures(&mut next, new);
-        let wait = self.stalls_in(&next);
+        self.copy_replica_failure(&mut next, new);
+        let wait = self.time_to_deadline(&next);
         let old = self.deployment.status.as_ref();
         if let Some(written) = self.cx.patch_status(&*self.deployment, old, &next).await? {
             self.deployment = written;
@@ -118,18 +118,18 @@ impl Rollout<'_> {
         Ok(wait.map_or(Action::done(), Action::requeue_after))
     }
 
-    fn counted(&self, new: Option<&ReplicaSet>) -> DeploymentStatus {
+    fn calculate_status(&self, new: Option<&ReplicaSet>) -> DeploymentStatus {
         let all = || self.sets.iter().map(|set| &**set);
-        let available = limits::counted(all(), |status| status.available_replicas);
+        let available = limits::sum_status(all(), |status| status.available_replicas);
         let positive = |count: i32| Some(count).filter(|&count| count > 0);
         let mut status = DeploymentStatus {
             observed_generation: self.deployment.metadata.generation,
-            replicas: positive(limits::counted(all(), |status| Some(status.replicas))),
-            updated_replicas: positive(limits::counted(new, |status| Some(status.replicas))),
-            ready_replicas: positive(limits::counted(all(), |status| status.ready_replicas)),
+            replicas: positive(limits::sum_status(all(), |status| Some(status.replicas))),
+            updated_replicas: positive(limits::sum_status(new, |status| Some(status.replicas))),
+            ready_replicas: positive(limits::sum_status(all(), |status| status.ready_replicas)),
             available_replicas: positive(available),
-            unavailable_replicas: positive(self.asked() - available),
-            terminating_replicas: Some(limits::counted(all(), |s| s.terminating_replicas)),
+            unavailable_replicas: positive(self.desired_replicas() - available),
+            terminating_replicas: Some(limits::sum_status(all(), |s| s.terminating_replicas)),
             collision_count: self.status.collision_count,
             conditions: self.status.conditions.clone(),
         };
@@ -145,7 +145,7 @@ impl Rollout<'_> {
     }
 
     /// Sets the Progressing condition: complete, progressing, or timed out.
-    fn judge(&self, next: &mut DeploymentStatus, new: Option<&ReplicaSet>) {
+    fn update_progress(&self, next: &mut DeploymentStatus, new: Option<&ReplicaSet>) {
         let present = find(&self.status, PROGRESSING);
         let old = self.deployment.status.clone().unwrap_or_default();
         let complete = next.replicas == next.updated_replicas
@@ -160,7 +160,7 @@ impl Rollout<'_> {
         if self.is_complete(next) {
             let message = format!("{what} has successfully progressed.");
             set(next, self.condition(PROGRESSING, "True", COMPLETE, message));
-        } else if has_moved(&old, next) {
+        } else if has_progressed(&old, next) {
             let message = format!("{what} is progressing.");
             let mut condition = self.condition(PROGRESSING, "True", "ReplicaSetUpdated", message);
             if let Some(present) = present.filter(|present| present.status == "True") {
@@ -169,7 +169,7 @@ impl Rollout<'_> {
             // Not through `set`: the update time has to change even if the reason does not.
             remove(next, PROGRESSING);
             next.conditions.get_or_insert_default().push(condition);
-        } else if present.is_some() && self.stalls_in(next) == Some(Duration::ZERO) {
+        } else if present.is_some() && self.time_to_deadline(next) == Some(Duration::ZERO) {
             let message = format!("{what} has timed out progressing.");
             set(next, self.condition(PROGRESSING, "False", TIMED_OUT, message));
         }
@@ -177,12 +177,12 @@ impl Rollout<'_> {
 
     /// Returns the time until the progress deadline, unless the rollout is complete, timed out or
     /// paused.
-    fn stalls_in(&self, status: &DeploymentStatus) -> Option<Duration> {
+    fn time_to_deadline(&self, status: &DeploymentStatus) -> Option<Duration> {
         let deadline = self.deadline()?;
         let present = find(status, PROGRESSING)?;
-        let settled = [COMPLETE, TIMED_OUT, "DeploymentPaused"];
+        let final_reasons = [COMPLETE, TIMED_OUT, "DeploymentPaused"];
         if self.is_complete(status)
-            || present.reason.as_deref().is_some_and(|r| settled.contains(&r))
+            || present.reason.as_deref().is_some_and(|r| final_reasons.contains(&r))
         {
             return None;
         }
@@ -192,7 +192,7 @@ impl Rollout<'_> {
     }
 
     /// Copies the ReplicaFailure condition of a ReplicaSet, the new one first.
-    fn tell_failures(&self, next: &mut DeploymentStatus, new: Option<&ReplicaSet>) {
+    fn copy_replica_failure(&self, next: &mut DeploymentStatus, new: Option<&ReplicaSet>) {
         let sets = new.into_iter().chain(self.sets.iter().map(|set| &**set));
         let failure = sets
             .filter_map(|set| set.status.as_ref()?.conditions.as_ref())
@@ -210,7 +210,7 @@ impl Rollout<'_> {
 }
 
 /// Whether the rollout has progressed: more updated, ready or available pods, or fewer old ones.
-fn has_moved(old: &DeploymentStatus, next: &DeploymentStatus) -> bool {
+fn has_progressed(old: &DeploymentStatus, next: &DeploymentStatus) -> bool {
     let count = |count: Option<i32>| count.unwrap_or(0);
     let outdated =
         |status: &DeploymentStatus| count(status.replicas) - count(status.updated_replicas);

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::testing::virtual_cluster::World;
+use crate::testing::virtual_cluster::VirtualCluster;
 use crate::{ClusterOptions, Delays};
 
 fn deployment(replicas: i32, image: &str) -> Value {
@@ -43,16 +43,16 @@ fn is_complete(deployment: &Deployment) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_becomes_available() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Deployment>(deployment(3, "app:1")).await;
-    let web = world.until_one::<Deployment>("web", is_complete).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Deployment>(deployment(3, "app:1")).await;
+    let web = cluster.until_one::<Deployment>("web", is_complete).await;
     assert_eq!(condition(&web, "Available"), Some("MinimumReplicasAvailable"));
     assert_eq!(web.metadata.annotations.unwrap()["deployment.kubernetes.io/revision"], "1");
-    let sets = world.until::<ReplicaSet>("one set", |sets| sets.len() == 1).await;
+    let sets = cluster.until::<ReplicaSet>("one set", |sets| sets.len() == 1).await;
     let (name, set) = sets.into_iter().next().unwrap();
     let labels = set.metadata.labels.unwrap();
     assert_eq!(name, format!("web-{}", labels["pod-template-hash"]));
-    let pods = world.until::<Pod>("three pods", |pods| pods.len() == 3).await;
+    let pods = cluster.until::<Pod>("three pods", |pods| pods.len() == 3).await;
     for (name, pod) in pods {
         assert!(name.starts_with("web-"), "{name}");
         let status = pod.status.unwrap();
@@ -65,16 +65,17 @@ async fn a_deployment_becomes_available() {
 #[tokio::test(start_paused = true)]
 async fn a_rollout_never_drops_below_what_must_be_available() {
     let delays = Delays { ready: Duration::from_secs(5), ..Delays::default() };
-    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
-    world.create::<Deployment>(deployment(4, "app:1")).await;
-    world.until_one::<Deployment>("web", is_complete).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
+    cluster.create::<Deployment>(deployment(4, "app:1")).await;
+    cluster.until_one::<Deployment>("web", is_complete).await;
     let template = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "app", "image": "app:2"},
     ]}}}});
-    world.patch::<Deployment>("web", template).await;
+    cluster.patch::<Deployment>("web", template).await;
     // By default 25% may be unavailable and 25% surge.
     let mut steps = 0;
-    let web = world
+    let web = cluster
         .until_one::<Deployment>("web", |web| {
             let status = web.status.clone().unwrap_or_default();
             assert!(status.available_replicas >= Some(3), "{status:#?}");
@@ -85,7 +86,7 @@ async fn a_rollout_never_drops_below_what_must_be_available() {
         .await;
     assert!(steps > 4, "{steps}");
     assert_eq!(web.metadata.annotations.unwrap()["deployment.kubernetes.io/revision"], "2");
-    let sets = world
+    let sets = cluster
         .until::<ReplicaSet>("the old set is empty", |sets| {
             let sizes = sets.values().map(|set| set.status.as_ref().map(|status| status.replicas));
             sizes.flatten().sum::<i32>() == 4
@@ -98,14 +99,14 @@ async fn a_rollout_never_drops_below_what_must_be_available() {
 
 #[tokio::test(start_paused = true)]
 async fn undoing_brings_the_old_set_back_under_a_new_number() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Deployment>(deployment(2, "app:1")).await;
-    let first = world.until_one::<Deployment>("web", is_complete).await;
-    let sets = world.until::<ReplicaSet>("one set", |sets| sets.len() == 1).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Deployment>(deployment(2, "app:1")).await;
+    let first = cluster.until_one::<Deployment>("web", is_complete).await;
+    let sets = cluster.until::<ReplicaSet>("one set", |sets| sets.len() == 1).await;
     let original = sets.into_keys().next().unwrap();
     let image = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}});
-    world.patch::<Deployment>("web", image("app:2")).await;
-    world.until_one::<Deployment>("web", is_complete).await;
+    cluster.patch::<Deployment>("web", image("app:2")).await;
+    cluster.until_one::<Deployment>("web", is_complete).await;
     // This is what `kubectl rollout undo` does: it restores the old template.
     let template = json!([{
         "op": "replace", "path": "/spec/template", "value": first.spec.unwrap().template,
@@ -113,15 +114,15 @@ async fn undoing_brings_the_old_set_back_under_a_new_number() {
     let patch: kube::api::Patch<()> =
         kube::api::Patch::Json(serde_json::from_value(template).unwrap());
     let params = kube::api::PatchParams::default();
-    world.api::<Deployment>().patch("web", &params, &patch).await.unwrap();
-    let web = world
+    cluster.api::<Deployment>().patch("web", &params, &patch).await.unwrap();
+    let web = cluster
         .until_one::<Deployment>("web", |web| {
             let annotations = web.metadata.annotations.clone().unwrap_or_default();
             is_complete(web) && annotations["deployment.kubernetes.io/revision"] == "3"
         })
         .await;
     assert_eq!(web.status.unwrap().updated_replicas, Some(2));
-    let sets = world.until::<ReplicaSet>("two sets", |sets| sets.len() == 2).await;
+    let sets = cluster.until::<ReplicaSet>("two sets", |sets| sets.len() == 2).await;
     let set = &sets[&original];
     let annotations = set.metadata.annotations.as_ref().unwrap();
     assert_eq!(annotations["deployment.kubernetes.io/revision"], "3");
@@ -132,16 +133,17 @@ async fn undoing_brings_the_old_set_back_under_a_new_number() {
 #[tokio::test(start_paused = true)]
 async fn a_recreate_starts_nothing_before_the_old_is_gone() {
     let delays = Delays { stop: Duration::from_secs(3), ..Delays::default() };
-    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     let mut object = deployment(2, "app:1");
     object["spec"]["strategy"] = json!({"type": "Recreate"});
-    world.create::<Deployment>(object).await;
-    world.until_one::<Deployment>("web", is_complete).await;
+    cluster.create::<Deployment>(object).await;
+    cluster.until_one::<Deployment>("web", is_complete).await;
     let image = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "app", "image": "app:2"},
     ]}}}});
-    world.patch::<Deployment>("web", image).await;
-    world
+    cluster.patch::<Deployment>("web", image).await;
+    cluster
         .until::<Pod>("two new pods", |pods| {
             let images: std::collections::BTreeSet<_> = pods
                 .values()
@@ -151,19 +153,19 @@ async fn a_recreate_starts_nothing_before_the_old_is_gone() {
             images.contains("app:2") && pods.len() == 2
         })
         .await;
-    world.until_one::<Deployment>("web", is_complete).await;
+    cluster.until_one::<Deployment>("web", is_complete).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_that_stands_still_says_so_after_its_deadline() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = deployment(2, "app:1");
     object["spec"]["progressDeadlineSeconds"] = json!(60);
     object["spec"]["template"]["metadata"]["annotations"] =
         json!({"evenkeel.dev/simulate": "never-ready"});
-    world.create::<Deployment>(object).await;
+    cluster.create::<Deployment>(object).await;
     let begun = tokio::time::Instant::now();
-    let web = world
+    let web = cluster
         .until_one::<Deployment>("web", |web| {
             condition(web, "Progressing") == Some("ProgressDeadlineExceeded")
         })
@@ -175,37 +177,37 @@ async fn a_rollout_that_stands_still_says_so_after_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn scaling_in_the_middle_of_a_rollout_is_shared_in_proportion() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = deployment(10, "app:1");
     object["spec"]["strategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}});
-    world.create::<Deployment>(object).await;
-    world.until_one::<Deployment>("web", is_complete).await;
+    cluster.create::<Deployment>(object).await;
+    cluster.until_one::<Deployment>("web", is_complete).await;
     // The new pods never become ready: the rollout stops with 8 old and 5 new.
     let broken = json!({"spec": {"template": {
         "metadata": {"annotations": {"evenkeel.dev/simulate": "never-ready"}},
         "spec": {"containers": [{"name": "app", "image": "app:2"}]},
     }}});
-    world.patch::<Deployment>("web", broken).await;
+    cluster.patch::<Deployment>("web", broken).await;
     let sizes = |sets: &std::collections::BTreeMap<String, ReplicaSet>| {
         let mut sizes: Vec<_> =
             sets.values().filter_map(|set| set.spec.as_ref()?.replicas).collect();
         sizes.sort_unstable();
         sizes
     };
-    world.until::<ReplicaSet>("8 and 5", |sets| sizes(sets) == [5, 8]).await;
-    world.patch::<Deployment>("web", json!({"spec": {"replicas": 15}})).await;
+    cluster.until::<ReplicaSet>("8 and 5", |sets| sizes(sets) == [5, 8]).await;
+    cluster.patch::<Deployment>("web", json!({"spec": {"replicas": 15}})).await;
     // 5 more, shared in proportion to 8 and 5, as in upstream's example.
-    world.until::<ReplicaSet>("11 and 7", |sets| sizes(sets) == [7, 11]).await;
+    cluster.until::<ReplicaSet>("11 and 7", |sets| sizes(sets) == [7, 11]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_deployment_scales_and_does_not_roll() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Deployment>(deployment(2, "app:1")).await;
-    world.until_one::<Deployment>("web", is_complete).await;
-    world.patch::<Deployment>("web", json!({"spec": {"paused": true}})).await;
-    world
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Deployment>(deployment(2, "app:1")).await;
+    cluster.until_one::<Deployment>("web", is_complete).await;
+    cluster.patch::<Deployment>("web", json!({"spec": {"paused": true}})).await;
+    cluster
         .until_one::<Deployment>("web", |web| {
             condition(web, "Progressing") == Some("DeploymentPaused")
         })
@@ -213,34 +215,34 @@ async fn a_paused_deployment_scales_and_does_not_roll() {
     let change = json!({"spec": {"replicas": 3, "template": {"spec": {"containers": [
         {"name": "app", "image": "app:2"},
     ]}}}});
-    world.patch::<Deployment>("web", change).await;
-    let sets = world
+    cluster.patch::<Deployment>("web", change).await;
+    let sets = cluster
         .until::<ReplicaSet>("three old ones", |sets| {
             assert_eq!(sets.len(), 1);
             sets.values().all(|set| set.status.as_ref().is_some_and(|s| s.replicas == 3))
         })
         .await;
     drop(sets);
-    world.patch::<Deployment>("web", json!({"spec": {"paused": false}})).await;
-    world.until_one::<Deployment>("web", is_complete).await;
-    world.until::<ReplicaSet>("two sets", |sets| sets.len() == 2).await;
+    cluster.patch::<Deployment>("web", json!({"spec": {"paused": false}})).await;
+    cluster.until_one::<Deployment>("web", is_complete).await;
+    cluster.until::<ReplicaSet>("two sets", |sets| sets.len() == 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn old_sets_beyond_the_history_limit_are_deleted() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = deployment(1, "app:0");
     object["spec"]["revisionHistoryLimit"] = json!(1);
-    world.create::<Deployment>(object).await;
+    cluster.create::<Deployment>(object).await;
     for version in 1..4 {
-        world.until_one::<Deployment>("web", is_complete).await;
+        cluster.until_one::<Deployment>("web", is_complete).await;
         let image = json!({"spec": {"template": {"spec": {"containers": [
             {"name": "app", "image": format!("app:{version}")},
         ]}}}});
-        world.patch::<Deployment>("web", image).await;
+        cluster.patch::<Deployment>("web", image).await;
     }
-    world.until_one::<Deployment>("web", is_complete).await;
-    world
+    cluster.until_one::<Deployment>("web", is_complete).await;
+    cluster
         .until::<ReplicaSet>("two sets", |sets| {
             let image = |set: &ReplicaSet| {
                 let template = set.spec.as_ref()?.template.as_ref()?;

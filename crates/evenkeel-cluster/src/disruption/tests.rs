@@ -50,7 +50,7 @@ async fn budget(cluster: &Cluster, field: &str, value: Value) {
 }
 
 /// Waits for the counts: expected, healthy, desired, allowed.
-async fn told(cluster: &Cluster, wanted: (i32, i32, i32, i32)) -> PodDisruptionBudget {
+async fn wait_for_counts(cluster: &Cluster, wanted: (i32, i32, i32, i32)) -> PodDisruptionBudget {
     let numbers = |budget: &PodDisruptionBudget| {
         let status = budget.status.clone().unwrap_or_default();
         let (expected, healthy) = (status.expected_pods?, status.current_healthy?);
@@ -65,7 +65,7 @@ async fn a_number_counts_the_pods_there_are() {
     let cluster = cluster(&[NAME]).await;
     pods(&cluster, 3, 3, None).await;
     budget(&cluster, "minAvailable", json!(2)).await;
-    let budget = told(&cluster, (3, 3, 2, 1)).await;
+    let budget = wait_for_counts(&cluster, (3, 3, 2, 1)).await;
     let status = budget.status.unwrap();
     assert_eq!(status.observed_generation, budget.metadata.generation);
     let condition = &status.conditions.unwrap()[0];
@@ -75,7 +75,7 @@ async fn a_number_counts_the_pods_there_are() {
     );
     let api: Api<Pod> = Api::default_namespaced(cluster.client());
     api.delete("web-0", &DeleteParams::default()).await.unwrap();
-    let budget = told(&cluster, (2, 2, 2, 0)).await;
+    let budget = wait_for_counts(&cluster, (2, 2, 2, 0)).await;
     let condition = &budget.status.unwrap().conditions.unwrap()[0];
     assert_eq!((&*condition.status, &*condition.reason), ("False", "InsufficientPods"));
 }
@@ -86,7 +86,7 @@ async fn a_part_is_of_what_their_controller_wants() {
     let set = replica_set(&cluster, 10).await;
     pods(&cluster, 9, 8, Some(&set)).await;
     budget(&cluster, "minAvailable", json!("51%")).await;
-    told(&cluster, (10, 8, 6, 2)).await;
+    wait_for_counts(&cluster, (10, 8, 6, 2)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn what_may_be_missing_is_rounded_up() {
     let set = replica_set(&cluster, 5).await;
     pods(&cluster, 5, 5, Some(&set)).await;
     budget(&cluster, "maxUnavailable", json!("30%")).await;
-    told(&cluster, (5, 5, 3, 2)).await;
+    wait_for_counts(&cluster, (5, 5, 3, 2)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,15 +122,15 @@ async fn an_evicted_pod_counts_again_if_it_is_not_gone_in_time() {
     let cluster = cluster(&[NAME]).await;
     pods(&cluster, 3, 3, None).await;
     budget(&cluster, "minAvailable", json!(1)).await;
-    told(&cluster, (3, 3, 1, 2)).await;
+    wait_for_counts(&cluster, (3, 3, 1, 2)).await;
     let api: Api<PodDisruptionBudget> = Api::default_namespaced(cluster.client());
     let patch = Patch::Merge(json!({"status": {
         "disruptionsAllowed": 1, "disruptedPods": {"web-0": "2026-01-01T00:00:00Z"},
     }}));
     api.patch_status("web", &PatchParams::default(), &patch).await.unwrap();
-    told(&cluster, (3, 2, 1, 1)).await;
+    wait_for_counts(&cluster, (3, 2, 1, 1)).await;
     let before = tokio::time::Instant::now();
-    let budget = told(&cluster, (3, 3, 1, 2)).await;
+    let budget = wait_for_counts(&cluster, (3, 3, 1, 2)).await;
     assert!((110..=121).contains(&before.elapsed().as_secs()));
     assert_eq!(budget.status.unwrap().disrupted_pods, None);
 }
@@ -140,11 +140,11 @@ async fn an_eviction_is_let_through_by_the_budget_and_then_refused() {
     let cluster = cluster(&[NAME]).await;
     pods(&cluster, 2, 2, None).await;
     budget(&cluster, "minAvailable", json!(1)).await;
-    told(&cluster, (2, 2, 1, 1)).await;
+    wait_for_counts(&cluster, (2, 2, 1, 1)).await;
     let api: Api<Pod> = Api::default_namespaced(cluster.client());
     let evicted = api.evict("web-0", &Default::default()).await;
     assert!(evicted.is_ok(), "{evicted:?}");
-    told(&cluster, (1, 1, 1, 0)).await;
+    wait_for_counts(&cluster, (1, 1, 1, 0)).await;
     let refused = api.evict("web-1", &Default::default()).await.unwrap_err();
     assert!(refused.to_string().contains("disruption budget"), "{refused}");
     let _ = PostParams::default();

@@ -44,7 +44,9 @@ impl Reconciler for Legacy {
             }
             return Ok(Action::done());
         };
-        let Some(pods) = super::selected(cx, &service).await? else { return Ok(Action::done()) };
+        let Some(pods) = super::selected_pods(cx, &service).await? else {
+            return Ok(Action::done());
+        };
         let mut subsets = subsets(&service, &pods);
         let cut = truncate(&mut subsets);
         let mut next = present.as_deref().cloned().unwrap_or_else(|| Endpoints {
@@ -76,7 +78,7 @@ impl Reconciler for Legacy {
             None => match cx.create(&next).await {
                 // The namespace is terminating, and the Service with it.
                 Err(error) if error.is_forbidden() => {}
-                answer => drop(answer?),
+                result => drop(result?),
             },
             Some(present) if next == *present => {}
             Some(_) => drop(cx.update(&next).await?),
@@ -103,7 +105,7 @@ fn subsets(service: &Service, pods: &[std::sync::Arc<Pod>]) -> Vec<EndpointSubse
     let v6 = v6.is_some_and(|family| family == "IPv6");
     let ports = spec.ports.as_deref().unwrap_or_default();
     let mut by_port: BTreeMap<Option<Port>, Addresses> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| super::belongs(pod, publish)) {
+    for pod in pods.iter().filter(|pod| super::has_endpoint(pod, publish)) {
         let Some(address) = address(service, pod, v6) else { continue };
         let ready = publish || is_ready(pod);
         let id = (address.ip.clone(), pod.metadata.uid.clone().unwrap_or_default());

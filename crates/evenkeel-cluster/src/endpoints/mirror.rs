@@ -196,7 +196,7 @@ async fn write(
             None => match cx.create(&next).await {
                 // The namespace is terminating, and the Endpoints with it.
                 Err(error) if error.is_forbidden() => return Ok(()),
-                answer => drop(answer?),
+                result => drop(result?),
             },
         }
     }

@@ -89,16 +89,18 @@ impl Reconciler for Slices {
     async fn reconcile(&self, cx: &Context<Service>) -> Result<Action> {
         // Slices of a deleted Service are garbage-collected: the Service owns them.
         let Some(service) = cx.object() else { return Ok(Action::done()) };
-        let Some(pods) = super::selected(cx, &service).await? else { return Ok(Action::done()) };
+        let Some(pods) = super::selected_pods(cx, &service).await? else {
+            return Ok(Action::done());
+        };
         let existing = existing(cx, MANAGER).await?;
-        let mut homeless = Vec::new();
+        let mut pods_without_node = Vec::new();
         let mut plan = SlicePlan::default();
         let families = families(&service);
         for family in &families {
             let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-            for pod in pods.iter().filter(|pod| super::belongs(pod, true)) {
+            for pod in pods.iter().filter(|pod| super::has_endpoint(pod, true)) {
                 let Some(endpoint) = endpoint(cx, &service, pod, family == "IPv6").await? else {
-                    homeless.push(pod.metadata.name.clone().unwrap_or_default());
+                    pods_without_node.push(pod.metadata.name.clone().unwrap_or_default());
                     continue;
                 };
                 let ports = ports(&service, pod);
@@ -112,9 +114,9 @@ impl Reconciler for Slices {
         }
         let stray = existing.iter().filter(|slice| !families.contains(&slice.address_type));
         plan.delete.extend(stray.cloned());
-        plan.carry_out(cx).await?;
-        if !homeless.is_empty() {
-            return Err(format!("nodes of {} are not there", homeless.join(", ")).into());
+        plan.apply(cx).await?;
+        if !pods_without_node.is_empty() {
+            return Err(format!("nodes of {} are not there", pods_without_node.join(", ")).into());
         }
         Ok(Action::done())
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{LEGACY, MIRROR, SLICES};
 use crate::Cluster;
-use crate::testing::{cluster, create, object, settle, until, until_gone, wait};
+use crate::testing::{cluster, create, object, until, until_gone, wait, wait_until_idle};
 
 async fn with_node(only: &[&str]) -> Cluster {
     let cluster = cluster(only).await;
@@ -62,9 +62,9 @@ async fn set_status(cluster: &Cluster, name: &str, number: usize, ready: bool) {
 }
 
 /// Name, ready, serving, terminating.
-type Told = (String, bool, bool, bool);
+type EndpointState = (String, bool, bool, bool);
 
-fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<Told> {
+fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<EndpointState> {
     let all = slices.iter().filter(|slice| {
         slice.metadata.labels.as_ref().is_some_and(|labels| {
             labels.get("kubernetes.io/service-name").is_some_and(|name| name == "web")
@@ -74,14 +74,14 @@ fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<Told> {
         .map(|endpoint| {
             let conditions = endpoint.conditions.clone().unwrap();
             let name = endpoint.target_ref.as_ref().unwrap().name.clone().unwrap();
-            let yes = |told: Option<bool>| told.unwrap();
+            let yes = |value: Option<bool>| value.unwrap();
             (name, yes(conditions.ready), yes(conditions.serving), yes(conditions.terminating))
         })
         .collect()
 }
 
-async fn told(cluster: &Cluster, wanted: &[(&str, bool, bool, bool)]) {
-    let wanted: BTreeSet<Told> =
+async fn wait_for_endpoints(cluster: &Cluster, wanted: &[(&str, bool, bool, bool)]) {
+    let wanted: BTreeSet<EndpointState> =
         wanted.iter().map(|(name, r, s, t)| ((*name).to_owned(), *r, *s, *t)).collect();
     wait::<EndpointSlice, _>(cluster, |slices| (endpoints(slices) == wanted).then_some(())).await;
 }
@@ -94,15 +94,18 @@ async fn a_slice_follows_its_pods() {
     assert_eq!(empty.endpoints.unwrap_or_default(), []);
     pod(&cluster, 1, 8080, true).await;
     pod(&cluster, 2, 8080, false).await;
-    told(&cluster, &[("web-1", true, true, false), ("web-2", false, false, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-1", true, true, false), ("web-2", false, false, false)])
+        .await;
     set_status(&cluster, "web-2", 2, true).await;
-    told(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)])
+        .await;
     let pods: Api<Pod> = Api::default_namespaced(cluster.client());
     pods.delete("web-1", &DeleteParams::default()).await.unwrap();
-    told(&cluster, &[("web-1", false, true, true), ("web-2", true, true, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-1", false, true, true), ("web-2", true, true, false)])
+        .await;
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     pods.delete("web-1", &now).await.unwrap();
-    told(&cluster, &[("web-2", true, true, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-2", true, true, false)]).await;
     let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
     let slices = slices.list(&Default::default()).await.unwrap().items;
     let [slice] = &slices[..] else { panic!("{slices:?}") };
@@ -130,11 +133,11 @@ async fn pods_that_no_longer_match_leave() {
     let cluster = with_node(&[SLICES]).await;
     service(&cluster, json!({"ports": [{"port": 80}]})).await;
     pod(&cluster, 1, 80, true).await;
-    told(&cluster, &[("web-1", true, true, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-1", true, true, false)]).await;
     let pods: Api<Pod> = Api::default_namespaced(cluster.client());
     let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
     pods.patch("web-1", &PatchParams::default(), &patch).await.unwrap();
-    told(&cluster, &[]).await;
+    wait_for_endpoints(&cluster, &[]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +151,7 @@ async fn addresses_that_are_not_ready_are_published_on_request() {
     )
     .await;
     pod(&cluster, 1, 80, false).await;
-    told(&cluster, &[("web-1", true, false, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-1", true, false, false)]).await;
     let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
     let slice = slices.list(&Default::default()).await.unwrap().items.remove(0);
     assert!(slice.metadata.labels.unwrap().contains_key("service.kubernetes.io/headless"));
@@ -160,7 +163,8 @@ async fn pods_with_other_port_numbers_are_in_slices_of_their_own() {
     service(&cluster, json!({"ports": [{"port": 80, "targetPort": "http"}]})).await;
     pod(&cluster, 1, 8080, true).await;
     pod(&cluster, 2, 9090, true).await;
-    told(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)])
+        .await;
     let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
     let slices = slices.list(&Default::default()).await.unwrap().items;
     let ports = slices.iter().map(|slice| slice.ports.as_ref().unwrap()[0].port.unwrap());
@@ -176,7 +180,7 @@ async fn a_slice_holds_a_hundred() {
     }
     wait::<EndpointSlice, _>(&cluster, |slices| (endpoints(slices).len() == 205).then_some(()))
         .await;
-    settle().await;
+    wait_until_idle().await;
     let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
     let slices = slices.list(&Default::default()).await.unwrap().items;
     let mut sizes: Vec<usize> =
@@ -230,7 +234,7 @@ async fn endpoints_are_kept_beside_slices() {
 }
 
 /// Creates a Service without a selector, and its Endpoints.
-async fn by_hand(cluster: &Cluster, subsets: Value) -> Endpoints {
+async fn endpoints_without_selector(cluster: &Cluster, subsets: Value) -> Endpoints {
     create::<Service>(
         cluster,
         json!({"metadata": {"name": "db"}, "spec": {"ports": [{"name": "sql", "port": 5432}]}}),
@@ -264,7 +268,7 @@ fn mirrored(slices: &[EndpointSlice]) -> Vec<&EndpointSlice> {
 async fn endpoints_of_a_service_without_selector_are_mirrored() {
     let cluster = cluster(&[MIRROR]).await;
     let ports = json!([{"name": "sql", "port": 5432}]);
-    let endpoints = by_hand(
+    let endpoints = endpoints_without_selector(
         &cluster,
         json!([
             {"addresses": [{"ip": "192.0.2.1", "nodeName": "n"}], "ports": ports},
@@ -318,7 +322,7 @@ async fn endpoints_of_a_service_without_selector_are_mirrored() {
 async fn mirrors_go_with_their_reason() {
     let cluster = cluster(&[MIRROR]).await;
     let subsets = json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 1}]}]);
-    by_hand(&cluster, subsets).await;
+    endpoints_without_selector(&cluster, subsets).await;
     let there = |slices: &[EndpointSlice]| (mirrored(slices).len() == 1).then_some(());
     let gone = |slices: &[EndpointSlice]| mirrored(slices).is_empty().then_some(());
     let api: Api<Endpoints> = Api::default_namespaced(cluster.client());
@@ -360,7 +364,8 @@ async fn the_slices_of_a_service_with_a_null_time_in_its_status_follow_its_pods(
     let time = stored.data.pointer("/status/conditions/0/lastTransitionTime");
     assert_eq!(time, Some(&Value::Null));
     pod(&cluster, 1, 80, true).await;
-    told(&cluster, &[("web-1", true, true, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-1", true, true, false)]).await;
     pod(&cluster, 2, 80, true).await;
-    told(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)]).await;
+    wait_for_endpoints(&cluster, &[("web-1", true, true, false), ("web-2", true, true, false)])
+        .await;
 }

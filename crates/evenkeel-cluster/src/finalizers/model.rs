@@ -30,14 +30,14 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::testing::faults::{Dice, Storm};
+use crate::testing::faults::{FaultyService, Random};
 use crate::{ClusterOptions, run_controllers};
 
 /// The namespaces of all objects.
 const NAMESPACES: [&str; 2] = ["a", "b"];
 
 /// The timeout of deletion once the faults have ended, in virtual time.
-const PATIENCE: Duration = Duration::from_secs(2 * 3600);
+const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
 /// Returns the seeds of this run: a few, unless the environment sets them.
 fn seeds() -> Range<u64> {
@@ -58,9 +58,9 @@ async fn run<F: Future<Output = Result<(), String>>>(model: impl Fn(u64) -> F) {
 
 /// A server, controllers whose requests fail at random, and a client without faults.
 struct Model {
-    dice: Dice,
+    random: Random,
     client: kube::Client,
-    storm: Storm,
+    faulty: FaultyService,
     options: ClusterOptions,
     controllers: Option<(Manager, JoinSet<Result<(), RunError>>)>,
     made: usize,
@@ -88,9 +88,10 @@ impl Model {
             ..crate::testing::options(only)
         };
         let client = kube::Client::new(server.service(), "default");
-        let storm = Storm::new(server.service(), seed);
-        let dice = Dice::new(!seed);
-        let mut model = Self { dice, client, storm, options, controllers: None, made: 0, server };
+        let faulty = FaultyService::new(server.service(), seed);
+        let random = Random::new(!seed);
+        let mut model =
+            Self { random, client, faulty, options, controllers: None, made: 0, server };
         for name in NAMESPACES {
             let namespace = json!({"metadata": {"name": name}});
             model.create_in(&Api::<Namespace>::all(model.client.clone()), namespace).await;
@@ -103,22 +104,22 @@ impl Model {
     fn restart(&mut self) {
         // Dropping the tasks aborts them.
         self.controllers = None;
-        let started = run_controllers(self.storm.client(), &self.options);
+        let started = run_controllers(self.faulty.client(), &self.options);
         self.controllers = Some(started.unwrap());
     }
 
     /// Advances time, mostly by little.
     async fn pause(&self) {
-        let most = [1, 100, 5_000, 60_000][self.dice.roll(4)];
-        tokio::time::sleep(self.dice.time(Duration::from_millis(most))).await;
+        let most = [1, 100, 5_000, 60_000][self.random.below(4)];
+        tokio::time::sleep(self.random.time(Duration::from_millis(most))).await;
     }
 
     fn chance(&self, one_in: usize) -> bool {
-        self.dice.roll(one_in) == 0
+        self.random.below(one_in) == 0
     }
 
     fn namespace(&self) -> &'static str {
-        NAMESPACES[self.dice.roll(NAMESPACES.len())]
+        NAMESPACES[self.random.below(NAMESPACES.len())]
     }
 
     fn name(&mut self, prefix: &str) -> String {
@@ -137,7 +138,7 @@ impl Model {
     /// Returns a random object of a type.
     async fn any<K: Object>(&self) -> Option<K> {
         let all = self.list::<K>().await;
-        self.dice.pick(&all).cloned()
+        self.random.pick(&all).cloned()
     }
 
     async fn create<K: Object + Resource<Scope = NamespaceResourceScope>>(&self, object: Value) {
@@ -167,20 +168,20 @@ impl Model {
             Some(PropagationPolicy::Foreground),
             Some(PropagationPolicy::Orphan),
         ];
-        let propagation_policy = policies[self.dice.roll(policies.len())].clone();
+        let propagation_policy = policies[self.random.below(policies.len())].clone();
         let params = DeleteParams { propagation_policy, ..DeleteParams::default() };
         accept(api.delete(&object.name_any(), &params).await);
     }
 
     /// Changes an object in a way that affects only its resourceVersion.
     async fn touch<K: Object>(&self, api: &Api<K>, object: &K) {
-        let annotations = json!({"touched": self.dice.roll(1000).to_string()});
+        let annotations = json!({"touched": self.random.below(1000).to_string()});
         self.patch(api, object, json!({"metadata": {"annotations": annotations}})).await;
     }
 
     /// Sets a random phase of a pod.
     async fn set_phase(&self, pod: &Pod, phases: &[&str]) {
-        let phase = self.dice.pick(phases).unwrap();
+        let phase = self.random.pick(phases).unwrap();
         let patch = Patch::Merge(json!({"status": {"phase": phase}}));
         let pods = self.of(pod);
         accept(pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await);
@@ -207,11 +208,11 @@ impl Model {
     }
 
     /// Stops the faults and waits until `left` returns no objects.
-    async fn settle<F: Future<Output = Vec<String>>>(
+    async fn wait_until_deleted<F: Future<Output = Vec<String>>>(
         mut self,
         left: impl Fn(kube::Client) -> F,
     ) -> Result<(), String> {
-        self.storm.end();
+        self.faulty.end();
         let Some((_manager, mut running)) = self.controllers.take() else {
             return Err("not started".to_owned());
         };
@@ -227,7 +228,7 @@ impl Model {
                 self.server.stop();
                 return Ok(());
             }
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIMEOUT {
                 return Err(format!("still being deleted: {left:#?}"));
             }
         }
@@ -242,8 +243,8 @@ async fn terminating<K: Object>(client: kube::Client) -> Vec<String> {
 }
 
 /// Accepts rejected requests, since the model does not check beforehand, but no other errors.
-fn accept<T: Debug>(answer: kube::Result<T>) {
-    match answer {
+fn accept<T: Debug>(result: kube::Result<T>) {
+    match result {
         Ok(_) => {}
         Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => {}
         Err(error) => panic!("{error}"),

@@ -22,7 +22,8 @@ use tower_service::Service;
 use super::{Collector, NAME, REDISCOVER_INTERVAL};
 use crate::Cluster;
 use crate::testing::{
-    cluster, config_map, create, delete, object, options, owner, settle, until, until_gone, wait,
+    cluster, config_map, create, delete, object, options, owner, until, until_gone, wait,
+    wait_until_idle,
 };
 
 async fn exists(cluster: &Cluster, map: &ConfigMap) -> bool {
@@ -49,7 +50,7 @@ async fn background_deletion_takes_a_whole_tree_along() {
     assert!(!exists(&cluster, &root).await, "the owner does not wait");
     until_gone(&cluster, &child).await;
     until_gone(&cluster, &grandchild).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &bystander).await);
 }
 
@@ -61,12 +62,12 @@ async fn foreground_deletion_waits_for_what_blocks_it() {
     held["metadata"]["finalizers"] = json!(["example.com/held"]);
     let held: ConfigMap = create(&cluster, held).await;
     let free: ConfigMap = create(&cluster, config_map("free", &[owner(&root)])).await;
-    settle().await;
+    wait_until_idle().await;
     delete(&cluster, &root, Foreground).await;
     until_gone(&cluster, &free).await;
     until::<ConfigMap>(&cluster, &Key::of(&held), |map| map.metadata.deletion_timestamp.is_some())
         .await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &root).await, "its dependent is still there");
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -82,10 +83,10 @@ async fn foreground_deletion_does_not_wait_for_others() {
     let mut child = config_map("child", &[reference]);
     child["metadata"]["finalizers"] = json!(["example.com/held"]);
     let child: ConfigMap = create(&cluster, child).await;
-    settle().await;
+    wait_until_idle().await;
     delete(&cluster, &root, Foreground).await;
     until_gone(&cluster, &root).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &child).await, "only its finalizer keeps it");
     until::<ConfigMap>(&cluster, &Key::of(&child), |map| map.metadata.deletion_timestamp.is_some())
         .await;
@@ -99,11 +100,11 @@ async fn foreground_deletion_goes_down_a_tree_and_up_again() {
     let mut leaf = config_map("leaf", &[owner(&child)]);
     leaf["metadata"]["finalizers"] = json!(["example.com/held"]);
     let leaf: ConfigMap = create(&cluster, leaf).await;
-    settle().await;
+    wait_until_idle().await;
     delete(&cluster, &root, Foreground).await;
     until::<ConfigMap>(&cluster, &Key::of(&leaf), |map| map.metadata.deletion_timestamp.is_some())
         .await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &root).await && exists(&cluster, &child).await);
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -119,10 +120,10 @@ async fn orphans_stay_without_the_reference() {
     let other: ConfigMap = create(&cluster, config_map("other", &[])).await;
     let child: ConfigMap =
         create(&cluster, config_map("child", &[owner(&root), owner(&other)])).await;
-    settle().await;
+    wait_until_idle().await;
     delete(&cluster, &root, Orphan).await;
     until_gone(&cluster, &root).await;
-    settle().await;
+    wait_until_idle().await;
     let child = until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
     assert_eq!(owners(&child)[0].uid, other.metadata.uid.unwrap());
 }
@@ -131,7 +132,7 @@ async fn orphans_stay_without_the_reference() {
 async fn an_orphan_that_is_heard_of_late_stays_too() {
     let cluster = cluster(&[NAME]).await;
     let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
-    settle().await;
+    wait_until_idle().await;
     delete(&cluster, &root, Orphan).await;
     until_gone(&cluster, &root).await;
     let late: ConfigMap = create(&cluster, config_map("late", &[owner(&root)])).await;
@@ -139,7 +140,7 @@ async fn an_orphan_that_is_heard_of_late_stays_too() {
     let lost: ConfigMap = create(&cluster, config_map("lost", &[owner(&root), absent])).await;
     let late = until::<ConfigMap>(&cluster, &Key::of(&late), |map| owners(map).is_empty()).await;
     until_gone(&cluster, &lost).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &late).await);
 }
 
@@ -150,7 +151,7 @@ async fn one_owner_is_enough_to_stay() {
     let other: ConfigMap = create(&cluster, config_map("other", &[])).await;
     let child: ConfigMap =
         create(&cluster, config_map("child", &[owner(&one), owner(&other)])).await;
-    settle().await;
+    wait_until_idle().await;
     delete(&cluster, &one, Background).await;
     let freed = until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
     assert_eq!(Some(&owners(&freed)[0].uid), other.metadata.uid.as_ref());
@@ -165,10 +166,10 @@ async fn a_solid_owner_frees_from_one_that_waits() {
     let solid: ConfigMap = create(&cluster, config_map("solid", &[])).await;
     let child: ConfigMap =
         create(&cluster, config_map("child", &[owner(&waiting), owner(&solid)])).await;
-    settle().await;
+    wait_until_idle().await;
     delete(&cluster, &waiting, Foreground).await;
     until_gone(&cluster, &waiting).await;
-    settle().await;
+    wait_until_idle().await;
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let child = api.get(child.metadata.name.as_deref().unwrap()).await.unwrap();
     assert_eq!(owners(&child), [owner(&solid)]);
@@ -179,7 +180,7 @@ async fn children_of_a_former_uid_go_and_the_new_owners_stay() {
     let cluster = cluster(&[NAME]).await;
     let old: ConfigMap = create(&cluster, config_map("owner", &[])).await;
     let of_old: ConfigMap = create(&cluster, config_map("of-old", &[owner(&old)])).await;
-    settle().await;
+    wait_until_idle().await;
     delete(&cluster, &old, Background).await;
     // No time passes: the collector finds the new owner under the name of the old one.
     let new: ConfigMap = create(&cluster, config_map("owner", &[])).await;
@@ -187,7 +188,7 @@ async fn children_of_a_former_uid_go_and_the_new_owners_stay() {
     let late: ConfigMap = create(&cluster, config_map("late", &[owner(&old)])).await;
     until_gone(&cluster, &of_old).await;
     until_gone(&cluster, &late).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &new).await && exists(&cluster, &of_new).await);
 }
 
@@ -213,7 +214,7 @@ async fn an_owner_of_an_unknown_type_is_not_judged() {
         ..owner(&map)
     };
     let child: ConfigMap = create(&cluster, config_map("child", &[strange])).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &child).await);
 }
 
@@ -228,12 +229,12 @@ async fn an_owner_in_another_namespace_does_not_count() {
     let cluster = cluster(&[NAME]).await;
     namespace(&cluster, "other").await;
     let map: ConfigMap = create(&cluster, config_map("owner", &[])).await;
-    settle().await;
+    wait_until_idle().await;
     let mut child = config_map("child", &[owner(&map)]);
     child["metadata"]["namespace"] = "other".into();
     let child: ConfigMap = create(&cluster, child).await;
     until_gone(&cluster, &child).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &map).await);
     let event = wait::<Event, _>(&cluster, |events| events.first().cloned()).await;
     assert_eq!(event.reason.as_deref(), Some("OwnerRefInvalidNamespace"));
@@ -250,7 +251,7 @@ async fn an_owner_in_another_namespace_does_not_count() {
 async fn a_cluster_scoped_object_with_a_namespaced_owner_is_never_collected() {
     let cluster = cluster(&[NAME]).await;
     let map: ConfigMap = create(&cluster, config_map("owner", &[])).await;
-    settle().await;
+    wait_until_idle().await;
     let roles: Api<ClusterRole> = Api::all(cluster.client());
     let role = object(config_map("role", &[owner(&map)]));
     roles.create(&PostParams::default(), &role).await.unwrap();
@@ -258,7 +259,7 @@ async fn a_cluster_scoped_object_with_a_namespaced_owner_is_never_collected() {
     assert_eq!(event.reason.as_deref(), Some("OwnerRefInvalidNamespace"));
     assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
     delete(&cluster, &map, Background).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(roles.get_opt("role").await.unwrap().is_some());
 }
 
@@ -269,7 +270,7 @@ async fn a_cluster_scoped_owner_may_own_anywhere() {
     let role: ClusterRole = object(config_map("role", &[]));
     let role = roles.create(&PostParams::default(), &role).await.unwrap();
     let child: ConfigMap = create(&cluster, config_map("child", &[owner(&role)])).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &child).await);
     roles.delete("role", &DeleteParams::background()).await.unwrap();
     until_gone(&cluster, &child).await;
@@ -285,7 +286,7 @@ async fn a_circle_ends() {
         let three: ConfigMap = create(&cluster, config_map("three", &[owner(&two)])).await;
         let patch = Patch::Merge(json!({"metadata": {"ownerReferences": [owner(&three)]}}));
         api.patch("one", &PatchParams::default(), &patch).await.unwrap();
-        settle().await;
+        wait_until_idle().await;
         delete(&cluster, &one, policy).await;
         for map in [&one, &two, &three] {
             until_gone(&cluster, map).await;
@@ -300,7 +301,7 @@ async fn its_own_owner_goes_like_any_other() {
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let patch = Patch::Merge(json!({"metadata": {"ownerReferences": [owner(&map)]}}));
     api.patch("self", &PatchParams::default(), &patch).await.unwrap();
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &map).await);
     delete(&cluster, &map, Foreground).await;
     until_gone(&cluster, &map).await;
@@ -324,7 +325,7 @@ async fn a_collector_that_starts_late_finds_what_happened_without_it() {
     let cluster = Cluster::with_server(server, &options(&[NAME])).unwrap();
     until_gone(&cluster, &lost).await;
     until_gone(&cluster, &waiting).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &child).await);
 }
 
@@ -372,7 +373,7 @@ fn widget_reference(widget: &DynamicObject) -> OwnerReference {
 #[tokio::test(start_paused = true)]
 async fn custom_resources_own_and_are_owned_as_soon_as_they_are_defined() {
     let cluster = cluster(&[NAME]).await;
-    settle().await;
+    wait_until_idle().await;
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
     crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
@@ -381,11 +382,11 @@ async fn custom_resources_own_and_are_owned_as_soon_as_they_are_defined() {
     let child = widget("child", &[widget_reference(&parent)]);
     let child = widgets.create(&post, &child).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&child)])).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &map).await);
     widgets.delete("parent", &DeleteParams::foreground()).await.unwrap();
     until_gone(&cluster, &map).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(widgets.list(&Default::default()).await.unwrap().items.is_empty());
 }
 
@@ -400,14 +401,14 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
     held.metadata.finalizers = Some(vec!["example.com/held".into()]);
     let held = widgets.create(&post, &held).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&held)])).await;
-    settle().await;
+    wait_until_idle().await;
     crds.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
     let terminating = |crd: &CustomResourceDefinition| {
         let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
         conditions.into_iter().flatten().any(|c| c.type_ == "Terminating" && c.status == "True")
     };
     until(&cluster, &Key::cluster("widgets.example.com"), terminating).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &map).await, "its owner is held by a finalizer");
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     widgets.patch("held", &PatchParams::default(), &patch).await.unwrap();
@@ -417,7 +418,7 @@ async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
     crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
     let parent = widgets.create(&post, &widget("parent", &[])).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &map).await);
     widgets.delete("parent", &DeleteParams::default()).await.unwrap();
     until_gone(&cluster, &map).await;
@@ -450,14 +451,14 @@ async fn only_objects_in_relation_take_memory_and_give_it_back() {
         let name = format!("child-{number}");
         maps.create(&post, &object(config_map(&name, &[owner(&root)]))).await.unwrap();
     }
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(collector.graph.lock().len(), 6);
     let patch = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     maps.patch("child-0", &PatchParams::default(), &patch).await.unwrap();
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(collector.graph.lock().len(), 5);
     maps.delete("root", &DeleteParams::background()).await.unwrap();
-    settle().await;
+    wait_until_idle().await;
     assert_eq!(collector.graph.lock().len(), 0);
     assert_eq!(maps.list(&Default::default()).await.unwrap().items.len(), 11);
 }
@@ -476,7 +477,7 @@ async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
     crds.create(&post, &two).await.unwrap();
     let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
-    settle().await;
+    wait_until_idle().await;
     // First another version, then none, then the first version.
     for served in [[false, true], [false, false], [true, false]] {
         let patch = Patch::Json::<()>(
@@ -487,7 +488,7 @@ async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
             .unwrap(),
         );
         crds.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
-        settle().await;
+        wait_until_idle().await;
         assert!(exists(&cluster, &map).await, "{served:?}");
     }
     widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
@@ -502,7 +503,7 @@ async fn a_version_that_comes_later_is_followed_without_a_gap() {
     crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
     let parent = widgets(&cluster).create(&post, &widget("parent", &[])).await.unwrap();
     let kept: ConfigMap = create(&cluster, config_map("kept", &[widget_reference(&parent)])).await;
-    settle().await;
+    wait_until_idle().await;
     // From here on the server prefers v2; an object may be created at the same moment.
     let mut two = crd("widgets", "Widget");
     let mut newer = two.spec.versions[0].clone();
@@ -515,7 +516,7 @@ async fn a_version_that_comes_later_is_followed_without_a_gap() {
     let child: ConfigMap = create(&cluster, config_map("child", &[widget_reference(&late)])).await;
     widgets(&cluster).delete("late", &DeleteParams::default()).await.unwrap();
     until_gone(&cluster, &child).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(exists(&cluster, &kept).await);
     widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
     until_gone(&cluster, &kept).await;
@@ -553,7 +554,7 @@ async fn a_type_the_server_tells_of_late_is_found_by_asking_again() {
     let late = Arc::new(AtomicBool::new(true));
     let service = PartialDiscovery { server: server.service(), late: late.clone() };
     let (collector, _running) = start_collector(kube::Client::new(service, "default"));
-    settle().await;
+    wait_until_idle().await;
     let cluster = Cluster::api_only(server);
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();

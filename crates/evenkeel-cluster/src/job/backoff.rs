@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::Pod;
 use super::track;
 use crate::pods;
 
-const FIRST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(600);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(600);
 
 /// The backoff records of all Jobs. After a restart of the process there is no backoff.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Backoffs {
         if record.job != uid {
             *record = Record { job: uid, ..Record::default() };
         }
-        let held = found.iter().filter(|pod| track::is_held(pod));
+        let held = found.iter().filter(|pod| track::is_tracked(pod));
         let mut ended: Vec<_> = held
             .filter(|pod| has_failed(pod) || pods::phase(pod) == "Succeeded")
             .filter_map(|pod| Some((ended_at(pod), pod, pod.metadata.uid.clone()?)))
@@ -75,7 +75,7 @@ impl Backoffs {
         let records = self.lock();
         let Some(record) = records.get(key) else { return Duration::ZERO };
         let Some(last) = record.last.filter(|_| record.failures > 0) else { return Duration::ZERO };
-        left(record.failures, last, now)
+        remaining(record.failures, last, now)
     }
 
     pub(super) fn forget(&self, key: &Key) {
@@ -84,9 +84,9 @@ impl Backoffs {
 }
 
 /// Returns the remaining backoff after `failures`, the last of them at `last`.
-pub(super) fn left(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
+pub(super) fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     let doubled = failures.saturating_sub(1).min(10);
-    let delay = FIRST.saturating_mul(1 << doubled).min(LONGEST);
+    let delay = INITIAL_BACKOFF.saturating_mul(1 << doubled).min(MAX_BACKOFF);
     let passed = Duration::try_from(now.duration_since(last)).unwrap_or_default();
     delay.saturating_sub(passed)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::policy::{self, Failure};
-use super::{Work, find};
+use super::{Work, condition};
 use crate::pods;
 
 /// How a Job finishes.
@@ -29,24 +29,27 @@ impl Finish {
 impl Work<'_> {
     /// Returns whether the Job finishes before all completions. An existing condition takes
     /// precedence, and failure takes precedence over success.
-    pub(super) fn verdict(&mut self, failed: i32) -> Option<Finish> {
-        let verdict = self.told().or_else(|| self.failed_pod());
-        let verdict = verdict.or_else(|| self.too_many(failed)).or_else(|| self.too_long());
-        verdict.or_else(|| self.failed_index()).or_else(|| self.enough())
+    pub(super) fn check_finished(&mut self, failed: i32) -> Option<Finish> {
+        let finish = self.finish_condition().or_else(|| self.pod_failure_policy_failure());
+        let finish = finish
+            .or_else(|| self.backoff_limit_exceeded(failed))
+            .or_else(|| self.deadline_exceeded());
+        finish.or_else(|| self.failed_indexes_exceeded()).or_else(|| self.success_policy_met())
     }
 
-    fn told(&self) -> Option<Finish> {
-        let told = |(name, failed)| {
-            let told = find(self.job, name).filter(|told| told.status == "True")?;
-            let (reason, message) = (told.reason.clone(), told.message.clone());
+    fn finish_condition(&self) -> Option<Finish> {
+        let finish = |(name, failed)| {
+            let condition =
+                condition(self.job, name).filter(|condition| condition.status == "True")?;
+            let (reason, message) = (condition.reason.clone(), condition.message.clone());
             let (reason, message) = (reason.unwrap_or_default(), message.unwrap_or_default());
             Some(Finish { failed, reason, message })
         };
-        [("SuccessCriteriaMet", false), ("FailureTarget", true)].into_iter().find_map(told)
+        [("SuccessCriteriaMet", false), ("FailureTarget", true)].into_iter().find_map(finish)
     }
 
     /// A pod failure policy rule with the action FailJob matched.
-    fn failed_pod(&self) -> Option<Finish> {
+    fn pod_failure_policy_failure(&self) -> Option<Finish> {
         let failed = self.pods.iter().filter(|pod| self.has_failed(pod));
         let mut failures = failed.map(|pod| policy::failure(self.spec, pod));
         failures.find_map(|failure| match failure {
@@ -55,14 +58,14 @@ impl Work<'_> {
         })
     }
 
-    fn too_many(&self, failed: i32) -> Option<Finish> {
+    fn backoff_limit_exceeded(&self, failed: i32) -> Option<Finish> {
         let limit = self.spec.backoff_limit.unwrap_or(6);
         let message = "Job has reached the specified backoff limit";
         (failed > limit || self.restarts_exceed(limit))
             .then(|| Finish::failed("BackoffLimitExceeded", message))
     }
 
-    fn too_long(&mut self) -> Option<Finish> {
+    fn deadline_exceeded(&mut self) -> Option<Finish> {
         let deadline = self.spec.active_deadline_seconds.filter(|_| !self.suspended())?;
         let started = self.status.start_time.as_ref()?.0;
         let end = started.checked_add(SignedDuration::from_secs(deadline)).ok()?;
@@ -71,11 +74,11 @@ impl Work<'_> {
             let message = "Job was active longer than specified deadline";
             return Some(Finish::failed("DeadlineExceeded", message));
         }
-        self.look_again(left);
+        self.requeue_after(left);
         None
     }
 
-    fn failed_index(&self) -> Option<Finish> {
+    fn failed_indexes_exceeded(&self) -> Option<Finish> {
         let failed = self.failed_indexes()?.len();
         let most = self.spec.max_failed_indexes.and_then(|most| usize::try_from(most).ok());
         if most.is_some_and(|most| failed > most) {
@@ -88,7 +91,7 @@ impl Work<'_> {
             .then(|| Finish::failed("FailedIndexes", "Job has failed indexes"))
     }
 
-    fn enough(&self) -> Option<Finish> {
+    fn success_policy_met(&self) -> Option<Finish> {
         if !self.indexed() {
             return None;
         }
@@ -102,9 +105,9 @@ impl Work<'_> {
         if policy != Some("OnFailure") {
             return false;
         }
-        let living =
+        let running =
             self.pods.iter().filter(|pod| matches!(pods::phase(pod), "Running" | "Pending"));
-        let statuses = living.filter_map(|pod| pod.status.as_ref()).flat_map(|status| {
+        let statuses = running.filter_map(|pod| pod.status.as_ref()).flat_map(|status| {
             let inits = status.init_container_statuses.iter().flatten();
             inits.chain(status.container_statuses.iter().flatten())
         });

@@ -17,13 +17,18 @@ const NAME: &str = "job-controller-orphans";
 struct Orphans;
 
 pub(super) fn register(manager: &Manager) -> Result<(), BoxError> {
-    manager.controller(Orphans).named(NAME).filter_object(held()).watch(ended_jobs()).register()?;
+    manager
+        .controller(Orphans)
+        .named(NAME)
+        .filter_object(tracked_pods())
+        .watch(pods_of_finished_jobs())
+        .register()?;
     Ok(())
 }
 
 /// Selects pods with the finalizer that are new, are being deleted, or whose owners, labels or
 /// finalizers change. Status changes do not matter.
-fn held() -> Predicate {
+fn tracked_pods() -> Predicate {
     let has = |meta: &Meta| meta.finalizers().any(|name| name == FINALIZER);
     Predicate::new(move |event| {
         let Some(new) = event.new().map(|new| new.meta()).filter(|meta| has(meta)) else {
@@ -41,7 +46,7 @@ fn held() -> Predicate {
 }
 
 /// Selects the pods of Jobs that are deleted or finished.
-fn ended_jobs() -> Watch {
+fn pods_of_finished_jobs() -> Watch {
     let map = |meta: &Meta, cx: &MapContext| {
         let (namespace, owner) = (meta.key().namespace(), Some(meta.uid().clone()));
         cx.keys::<Pod>(&Query { namespace, owner, ..Query::default() })

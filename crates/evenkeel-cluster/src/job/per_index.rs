@@ -23,7 +23,7 @@ fn number(pod: &Pod, name: &str) -> i32 {
 }
 
 /// Returns how often the index had failed, counted or ignored, before this pod.
-fn tries(pod: &Pod) -> i32 {
+fn attempts(pod: &Pod) -> i32 {
     number(pod, FAILURES).saturating_add(number(pod, IGNORED))
 }
 
@@ -34,7 +34,7 @@ impl Work<'_> {
         let text = self.status.failed_indexes.as_deref().unwrap_or_default();
         let mut failed = Indexes::parse(text, self.completions());
         let given_up = |pod: &&Arc<Pod>| {
-            track::is_held(pod)
+            track::is_tracked(pod)
                 && self.has_failed(pod)
                 && match policy::failure(self.spec, pod) {
                     Failure::FailsIndex => true,
@@ -52,8 +52,8 @@ impl Work<'_> {
         let Some(failed) = self.failed_indexes() else { return last };
         let done = self.succeeded_indexes();
         let active: HashSet<u32> = self.active().iter().filter_map(|pod| index_of(pod)).collect();
-        let order = |pod: &Pod| (tries(pod), backoff::ended_at(pod));
-        for pod in self.pods.iter().filter(|pod| track::is_held(pod) && self.has_failed(pod)) {
+        let order = |pod: &Pod| (attempts(pod), backoff::ended_at(pod));
+        for pod in self.pods.iter().filter(|pod| track::is_tracked(pod) && self.has_failed(pod)) {
             let Some(index) = self.valid_index(pod) else { continue };
             if done.contains(index) || failed.contains(index) || active.contains(&index) {
                 continue;
@@ -69,20 +69,20 @@ impl Work<'_> {
     /// Returns those of `indexes` that may be retried now. Requeues the Job for the next one.
     pub(super) fn due(&mut self, indexes: Vec<u32>) -> Vec<u32> {
         let waits = |pod: &Arc<Pod>| {
-            let failures = u32::try_from(tries(pod)).unwrap_or(0).saturating_add(1);
-            backoff::left(failures, backoff::ended_at(pod), self.now)
+            let failures = u32::try_from(attempts(pod)).unwrap_or(0).saturating_add(1);
+            backoff::remaining(failures, backoff::ended_at(pod), self.now)
         };
         let wait = |index: &u32| self.last_failed.get(index).map_or(Duration::ZERO, waits);
         let (due, later): (Vec<u32>, Vec<u32>) =
             indexes.into_iter().partition(|index| wait(index).is_zero());
         if let Some(next) = later.iter().map(wait).min() {
-            self.look_again(next);
+            self.requeue_after(next);
         }
         due
     }
 
     /// Sets the failure count annotations of a pod that retries an index.
-    pub(super) fn mark(&self, pod: &mut Pod, index: u32) {
+    pub(super) fn set_failure_counts(&self, pod: &mut Pod, index: u32) {
         if self.spec.backoff_limit_per_index.is_none() {
             return;
         }

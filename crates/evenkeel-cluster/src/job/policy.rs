@@ -51,13 +51,13 @@ fn matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
         ));
     }
     let patterns = rule.on_pod_conditions.as_ref()?;
-    let meant = |condition: &&PodCondition| {
+    let matches = |condition: &&PodCondition| {
         patterns.iter().any(|pattern| {
             pattern.type_ == condition.type_
                 && pattern.status.as_deref().unwrap_or("True") == condition.status
         })
     };
-    let condition = status.conditions.iter().flatten().find(meant)?;
+    let condition = status.conditions.iter().flatten().find(matches)?;
     Some(format!("Pod {} has condition {}", name(), condition.type_))
 }
 
@@ -69,12 +69,12 @@ fn exit<'a>(
     let code = container.state.as_ref()?.terminated.as_ref()?.exit_code;
     let named = codes.container_name.as_ref().is_none_or(|name| *name == container.name);
     let listed = codes.values.contains(&code);
-    let meant = match codes.operator.as_str() {
+    let matches = match codes.operator.as_str() {
         "In" => listed,
         "NotIn" => !listed,
         _ => false,
     };
-    (named && code != 0 && meant).then_some((container.name.as_str(), code))
+    (named && code != 0 && matches).then_some((container.name.as_str(), code))
 }
 
 /// Returns the message of the success policy rule that is met, if any.
@@ -84,10 +84,10 @@ pub(super) fn success(spec: &JobSpec, done: &Indexes, completions: u32) -> Optio
         let Some(text) = rule.succeeded_indexes.as_deref() else {
             return rule.succeeded_count.is_some_and(|count| reached(done.len(), count));
         };
-        let asked = Indexes::parse(text, completions);
-        let found = asked.count_in(done);
-        asked.len() > 0
-            && (found == asked.len()
+        let wanted = Indexes::parse(text, completions);
+        let found = wanted.count_in(done);
+        wanted.len() > 0
+            && (found == wanted.len()
                 || rule.succeeded_count.is_some_and(|count| reached(found, count)))
     };
     let at = rules.enumerate().find(|(_, rule)| enough(rule))?.0;

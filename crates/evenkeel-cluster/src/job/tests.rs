@@ -9,17 +9,17 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, PropagationPo
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{FINALIZER, INDEX, holds, is_finished};
+use super::{FINALIZER, INDEX, has_condition, is_finished};
 use crate::pods::is_active;
-use crate::testing::virtual_cluster::{World, until};
+use crate::testing::virtual_cluster::{VirtualCluster, until};
 use crate::{ClusterOptions, Delays, POD_SIMULATION_ANNOTATION};
 
-fn job(spec: &Value, plan: &str) -> Value {
+fn job(spec: &Value, simulation: &str) -> Value {
     let mut job = json!({
         "metadata": {"name": "sum"},
         "spec": {
             "template": {
-                "metadata": {"annotations": {POD_SIMULATION_ANNOTATION: plan}},
+                "metadata": {"annotations": {POD_SIMULATION_ANNOTATION: simulation}},
                 "spec": {
                     "restartPolicy": "Never",
                     "containers": [{"name": "app", "image": "sum:1"}],
@@ -41,25 +41,25 @@ fn reason(job: &Job) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_runs_so_many_at_once_until_so_many_are_done() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"completions": 5, "parallelism": 2});
     let begun = Instant::now();
-    world.create::<Job>(job(&spec, "complete-after=10s")).await;
-    world
+    cluster.create::<Job>(job(&spec, "complete-after=10s")).await;
+    cluster
         .until::<Pod>("five are done", |pods| {
             assert!(pods.values().filter(|pod| is_active(pod)).count() <= 2);
             pods.len() == 5 && pods.values().all(|pod| !is_active(pod))
         })
         .await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert_eq!(begun.elapsed().as_secs(), 30);
     let status = sum.status.clone().unwrap();
-    assert!(holds(&sum, "Complete") && holds(&sum, "SuccessCriteriaMet"));
+    assert!(has_condition(&sum, "Complete") && has_condition(&sum, "SuccessCriteriaMet"));
     assert_eq!((status.succeeded, status.failed, status.active), (Some(5), None, None));
     assert!(status.start_time.is_some() && status.completion_time.is_some());
     let uncounted = status.uncounted_terminated_pods.unwrap_or_default();
     assert_eq!((uncounted.succeeded, uncounted.failed), (None, None));
-    world
+    cluster
         .until::<Pod>("let go", |pods| {
             pods.len() == 5 && pods.values().all(|pod| pod.metadata.finalizers.is_none())
         })
@@ -68,18 +68,18 @@ async fn a_job_runs_so_many_at_once_until_so_many_are_done() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_fails_waits_longer_each_time_and_gives_up_in_the_end() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Job>(job(&json!({"backoffLimit": 3}), "fail-after=0s")).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Job>(job(&json!({"backoffLimit": 3}), "fail-after=0s")).await;
     let mut starts: BTreeMap<String, Instant> = BTreeMap::new();
-    let watch = world.until::<Pod>("four tries", |pods| {
+    let watch = cluster.until::<Pod>("four tries", |pods| {
         for name in pods.keys() {
             starts.entry(name.clone()).or_insert_with(Instant::now);
         }
         starts.len() == 4
     });
     watch.await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
-    assert!(holds(&sum, "Failed") && holds(&sum, "FailureTarget"));
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
+    assert!(has_condition(&sum, "Failed") && has_condition(&sum, "FailureTarget"));
     assert_eq!(reason(&sum).as_deref(), Some("BackoffLimitExceeded"));
     assert_eq!(sum.status.unwrap().failed, Some(4));
     let mut starts: Vec<Instant> = starts.into_values().collect();
@@ -90,25 +90,25 @@ async fn a_job_that_fails_waits_longer_each_time_and_gives_up_in_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn restarts_in_place_count_towards_the_limit() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = job(&json!({"backoffLimit": 2}), "crash-loop");
     object["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
-    world.create::<Job>(object).await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
+    cluster.create::<Job>(object).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert_eq!(reason(&sum).as_deref(), Some("BackoffLimitExceeded"));
-    world.until::<Pod>("the pod is gone", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("the pod is gone", BTreeMap::is_empty).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_indexed_job_does_each_index_once() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"completions": 4, "parallelism": 3, "completionMode": "Indexed"});
-    world.create::<Job>(job(&spec, "complete-after=1s")).await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
+    cluster.create::<Job>(job(&spec, "complete-after=1s")).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
     let status = sum.status.unwrap();
     assert_eq!(status.completed_indexes.as_deref(), Some("0-3"));
     assert_eq!(status.succeeded, Some(4));
-    let pods = world.until::<Pod>("four", |pods| pods.len() == 4).await;
+    let pods = cluster.until::<Pod>("four", |pods| pods.len() == 4).await;
     let mut indexes: Vec<_> = pods
         .values()
         .map(|pod| pod.metadata.annotations.as_ref().unwrap()[INDEX].clone())
@@ -124,100 +124,103 @@ async fn an_indexed_job_does_each_index_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_may_be_suspended_and_resumed() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"parallelism": 2, "completions": 2, "suspend": true});
-    world.create::<Job>(job(&spec, "complete-after=60s")).await;
-    let sum = world.until_one::<Job>("sum", |job| holds(job, "Suspended")).await;
+    cluster.create::<Job>(job(&spec, "complete-after=60s")).await;
+    let sum = cluster.until_one::<Job>("sum", |job| has_condition(job, "Suspended")).await;
     assert_eq!(sum.status.unwrap().start_time, None);
-    assert!(world.until::<Pod>("none", BTreeMap::is_empty).await.is_empty());
-    world.patch::<Job>("sum", json!({"spec": {"suspend": false}})).await;
-    world.until::<Pod>("two", |pods| pods.len() == 2).await;
-    world.patch::<Job>("sum", json!({"spec": {"suspend": true}})).await;
-    world.until::<Pod>("none", BTreeMap::is_empty).await;
-    let sum = world
+    assert!(cluster.until::<Pod>("none", BTreeMap::is_empty).await.is_empty());
+    cluster.patch::<Job>("sum", json!({"spec": {"suspend": false}})).await;
+    cluster.until::<Pod>("two", |pods| pods.len() == 2).await;
+    cluster.patch::<Job>("sum", json!({"spec": {"suspend": true}})).await;
+    cluster.until::<Pod>("none", BTreeMap::is_empty).await;
+    let sum = cluster
         .until_one::<Job>("sum", |job| {
-            holds(job, "Suspended") && job.status.as_ref().unwrap().active.is_none()
+            has_condition(job, "Suspended") && job.status.as_ref().unwrap().active.is_none()
         })
         .await;
     assert_eq!(sum.status.unwrap().failed, None, "being suspended is no failure");
-    world.patch::<Job>("sum", json!({"spec": {"suspend": false}})).await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
-    assert!(holds(&sum, "Complete"));
+    cluster.patch::<Job>("sum", json!({"spec": {"suspend": false}})).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
+    assert!(has_condition(&sum, "Complete"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_takes_too_long_is_ended() {
     let delays = Delays { stop: Duration::from_secs(1), ..Delays::default() };
-    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     let begun = Instant::now();
-    world.create::<Job>(job(&json!({"activeDeadlineSeconds": 20}), "complete-after=60s")).await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
+    cluster.create::<Job>(job(&json!({"activeDeadlineSeconds": 20}), "complete-after=60s")).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert!((20..=22).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     assert_eq!(reason(&sum).as_deref(), Some("DeadlineExceeded"));
-    world.until::<Pod>("none", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("none", BTreeMap::is_empty).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_finished_job_is_deleted_when_its_time_is_over() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Job>(job(&json!({"ttlSecondsAfterFinished": 30}), "")).await;
-    world.until_one::<Job>("sum", is_finished).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Job>(job(&json!({"ttlSecondsAfterFinished": 30}), "")).await;
+    cluster.until_one::<Job>("sum", is_finished).await;
     let begun = Instant::now();
-    world.until::<Job>("none", BTreeMap::is_empty).await;
-    assert!(world.until::<Pod>("none", BTreeMap::is_empty).await.is_empty());
+    cluster.until::<Job>("none", BTreeMap::is_empty).await;
+    assert!(cluster.until::<Pod>("none", BTreeMap::is_empty).await.is_empty());
     assert!((29..=31).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_job_that_is_gone_are_let_go() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Job>(job(&json!({}), "complete-after=60s")).await;
-    world.until::<Pod>("one", |pods| pods.values().any(is_held)).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Job>(job(&json!({}), "complete-after=60s")).await;
+    cluster.until::<Pod>("one", |pods| pods.values().any(is_tracked)).await;
     let params =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
-    world.api::<Job>().delete("sum", &params).await.unwrap();
-    let free = |pod: &Pod| !is_held(pod) && pod.metadata.owner_references.is_none();
-    world.until::<Pod>("let go", |pods| pods.len() == 1 && pods.values().all(free)).await;
+    cluster.api::<Job>().delete("sum", &params).await.unwrap();
+    let free = |pod: &Pod| !is_tracked(pod) && pod.metadata.owner_references.is_none();
+    cluster.until::<Pod>("let go", |pods| pods.len() == 1 && pods.values().all(free)).await;
 }
 
-fn is_held(pod: &Pod) -> bool {
+fn is_tracked(pod: &Pod) -> bool {
     crate::finalizers::has(pod, FINALIZER)
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_deleted_job_are_released_whatever_their_labels() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = job(&json!({}), "complete-after=60s");
     // With `manualSelector` the pods do not get the labels that name the Job.
     object["spec"]["manualSelector"] = json!(true);
     object["spec"]["selector"] = json!({"matchLabels": {"app": "sum"}});
     object["spec"]["template"]["metadata"]["labels"] = json!({"app": "sum"});
-    world.create::<Job>(object).await;
-    world.until::<Pod>("one", |pods| pods.values().any(is_held)).await;
+    cluster.create::<Job>(object).await;
+    cluster.until::<Pod>("one", |pods| pods.values().any(is_tracked)).await;
     let params =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
-    world.api::<Job>().delete("sum", &params).await.unwrap();
-    world.until::<Pod>("released", |pods| pods.len() == 1 && !pods.values().any(is_held)).await;
+    cluster.api::<Job>().delete("sum", &params).await.unwrap();
+    cluster
+        .until::<Pod>("released", |pods| pods.len() == 1 && !pods.values().any(is_tracked))
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_its_job_releases_loses_the_finalizer_with_the_owner_reference() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Job>(job(&json!({}), "complete-after=60s")).await;
-    let pods = world.until::<Pod>("one", |pods| pods.values().any(is_held)).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Job>(job(&json!({}), "complete-after=60s")).await;
+    let pods = cluster.until::<Pod>("one", |pods| pods.values().any(is_tracked)).await;
     let name = pods.into_keys().next().unwrap();
-    world
+    cluster
         .patch::<Pod>(
             &name,
             json!({"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "x"}}}),
         )
         .await;
-    world
+    cluster
         .until::<Pod>("released and replaced", |pods| {
             let pod = &pods[&name];
             let owned = pod.metadata.owner_references.is_some();
             // Both are removed in one write: no pod has the finalizer but no owner.
-            assert_eq!(owned, is_held(pod), "{pod:#?}");
+            assert_eq!(owned, is_tracked(pod), "{pod:#?}");
             !owned && pods.len() == 2
         })
         .await;
@@ -228,11 +231,11 @@ async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
     let options = ClusterOptions::default()
         .disable_controller(super::NAME)
         .disable_controller(crate::kubelet::NAME);
-    let world = World::start(options).await;
+    let cluster = VirtualCluster::start(options).await;
     // With one completion the success would finish the Job, which releases every pod.
-    let owner = world.create::<Job>(job(&json!({"completions": 2}), "")).await;
+    let owner = cluster.create::<Job>(job(&json!({"completions": 2}), "")).await;
     let uid = owner.metadata.uid.clone().unwrap();
-    let pod: Pod = world
+    let pod: Pod = cluster
         .create(json!({
             "metadata": {
                 "name": "sum-x",
@@ -249,14 +252,14 @@ async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
     // As after a reconcile that wrote the status and could not remove the finalizer.
     let status = json!({"status": {"uncountedTerminatedPods": {"failed": [pod.metadata.uid]}}});
     let (params, patch) = (PatchParams::default(), Patch::Merge(status));
-    world.api::<Job>().patch_status("sum", &params, &patch).await.unwrap();
+    cluster.api::<Job>().patch_status("sum", &params, &patch).await.unwrap();
     let succeeded = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
-    world.api::<Pod>().patch_status("sum-x", &params, &succeeded).await.unwrap();
+    cluster.api::<Pod>().patch_status("sum-x", &params, &succeeded).await.unwrap();
 
     let only_jobs = crate::testing::options(&[super::NAME]);
-    let _controllers = crate::run_controllers(world.client.clone(), &only_jobs).unwrap();
-    world.until_one::<Pod>("sum-x", |pod| !is_held(pod)).await;
-    let sum = world
+    let _controllers = crate::run_controllers(cluster.client.clone(), &only_jobs).unwrap();
+    cluster.until_one::<Pod>("sum-x", |pod| !is_tracked(pod)).await;
+    let sum = cluster
         .until_one::<Job>("sum", |job| job.status.as_ref().is_some_and(|s| s.failed == Some(1)))
         .await;
     let uncounted = sum.status.unwrap().uncounted_terminated_pods.unwrap_or_default();
@@ -265,19 +268,19 @@ async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 1, "completionMode": "Indexed", "backoffLimitPerIndex": 3,
     });
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let short = serde_json::from_value(json!({"metadata": {"name": "short"}})).unwrap();
     namespaces.create(&PostParams::default(), &short).await.unwrap();
-    let jobs: Api<Job> = Api::namespaced(world.client.clone(), "short");
+    let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), "short");
     let object = serde_json::from_value(job(&spec, "fail-after=1s")).unwrap();
     jobs.create(&PostParams::default(), &object).await.unwrap();
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "short");
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "short");
     // The pod that failed last waits for its replacement.
-    let kept = |pod: &Pod| is_held(pod) && crate::pods::phase(pod) == "Failed";
+    let kept = |pod: &Pod| is_tracked(pod) && crate::pods::phase(pod) == "Failed";
     until(&pods, "one is kept", |pods| pods.values().any(kept)).await;
     namespaces.delete("short", &DeleteParams::default()).await.unwrap();
     until(&namespaces, "the namespace is gone", |all| !all.contains_key("short")).await;
@@ -286,18 +289,19 @@ async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
 #[tokio::test(start_paused = true)]
 async fn namespaces_with_running_jobs_go() {
     let delays = Delays { stop: Duration::from_secs(2), ..Delays::default() };
-    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let cluster =
+        VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let names: Vec<String> = (0..15).map(|number| format!("short-{number}")).collect();
     let params = PostParams::default();
     for name in &names {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
         namespaces.create(&params, &namespace).await.unwrap();
-        let jobs: Api<Job> = Api::namespaced(world.client.clone(), name);
+        let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), name);
         let running = job(&json!({"parallelism": 3, "completions": 6}), "complete-after=30s");
         jobs.create(&params, &serde_json::from_value(running).unwrap()).await.unwrap();
     }
-    world.pass(Duration::from_secs(29)).await;
+    cluster.advance(Duration::from_secs(29)).await;
     for name in &names {
         namespaces.delete(name, &DeleteParams::default()).await.unwrap();
     }
@@ -307,48 +311,48 @@ async fn namespaces_with_running_jobs_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_the_policy_names_ends_the_job_at_once() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}});
     let spec = json!({"backoffLimit": 6, "podFailurePolicy": {"rules": [rule]}});
-    world.create::<Job>(job(&spec, "fail-after=1s,exit-code=42")).await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
-    assert!(holds(&sum, "Failed") && holds(&sum, "FailureTarget"));
+    cluster.create::<Job>(job(&spec, "fail-after=1s,exit-code=42")).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
+    assert!(has_condition(&sum, "Failed") && has_condition(&sum, "FailureTarget"));
     assert_eq!(reason(&sum).as_deref(), Some("PodFailurePolicy"));
     assert_eq!(sum.status.unwrap().failed, Some(1));
-    assert_eq!(world.until::<Pod>("one", |_| true).await.len(), 1);
+    assert_eq!(cluster.until::<Pod>("one", |_| true).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_the_policy_ignores_is_tried_again_without_counting() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let rule = json!({"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [42]}});
     let spec = json!({"backoffLimit": 0, "podFailurePolicy": {"rules": [rule]}});
-    world.create::<Job>(job(&spec, "fail-after=1s")).await;
-    world.until::<Pod>("three tries", |pods| pods.len() == 3).await;
-    let sum = world.until_one::<Job>("sum", |_| true).await;
+    cluster.create::<Job>(job(&spec, "fail-after=1s")).await;
+    cluster.until::<Pod>("three tries", |pods| pods.len() == 3).await;
+    let sum = cluster.until_one::<Job>("sum", |_| true).await;
     assert!(!is_finished(&sum));
     assert_eq!(sum.status.unwrap().failed, None);
 }
 
-fn tries(pods: &BTreeMap<String, Pod>) -> Vec<(String, String)> {
+fn attempts(pods: &BTreeMap<String, Pod>) -> Vec<(String, String)> {
     let annotation =
         |pod: &Pod, name: &str| pod.metadata.annotations.as_ref().unwrap()[name].clone();
     let count = "batch.kubernetes.io/job-index-failure-count";
-    let mut tries: Vec<_> =
+    let mut attempts: Vec<_> =
         pods.values().map(|pod| (annotation(pod, INDEX), annotation(pod, count))).collect();
-    tries.sort();
-    tries
+    attempts.sort();
+    attempts
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_index_has_tries_of_its_own() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 2,
     });
     let begun = Instant::now();
-    world.create::<Job>(job(&spec, "fail-after=0s")).await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
+    cluster.create::<Job>(job(&spec, "fail-after=0s")).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert_eq!(
         begun.elapsed().as_secs(),
         30,
@@ -357,42 +361,42 @@ async fn each_index_has_tries_of_its_own() {
     assert_eq!(reason(&sum).as_deref(), Some("FailedIndexes"));
     let status = sum.status.unwrap();
     assert_eq!((status.failed_indexes.as_deref(), status.failed), (Some("0,1"), Some(6)));
-    let pods = world.until::<Pod>("six", |pods| pods.len() == 6).await;
+    let pods = cluster.until::<Pod>("six", |pods| pods.len() == 6).await;
     let expected = ["00", "01", "02", "10", "11", "12"].map(|text| {
         let (index, count) = text.split_at(1);
         (index.to_owned(), count.to_owned())
     });
-    assert_eq!(tries(&pods), expected);
+    assert_eq!(attempts(&pods), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn too_many_failed_indexes_end_the_job() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let rule = json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [7]}});
     let spec = json!({
         "completions": 9, "parallelism": 1, "completionMode": "Indexed", "maxFailedIndexes": 1,
         "backoffLimitPerIndex": 5, "podFailurePolicy": {"rules": [rule]},
     });
-    world.create::<Job>(job(&spec, "fail-after=1s,exit-code=7")).await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
+    cluster.create::<Job>(job(&spec, "fail-after=1s,exit-code=7")).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert_eq!(reason(&sum).as_deref(), Some("MaxFailedIndexesExceeded"));
     let status = sum.status.unwrap();
     assert_eq!(status.failed_indexes.as_deref(), Some("0,1"), "none is tried a second time");
-    assert_eq!(world.until::<Pod>("two", |_| true).await.len(), 2);
+    assert_eq!(cluster.until::<Pod>("two", |_| true).await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn enough_is_what_the_success_policy_says() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 6, "parallelism": 2, "completionMode": "Indexed",
         "successPolicy": {"rules": [{"succeededIndexes": "1-4", "succeededCount": 3}]},
     });
     let begun = Instant::now();
-    world.create::<Job>(job(&spec, "complete-after=10s")).await;
-    let sum = world.until_one::<Job>("sum", is_finished).await;
+    cluster.create::<Job>(job(&spec, "complete-after=10s")).await;
+    let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert_eq!(begun.elapsed().as_secs(), 20);
-    assert!(holds(&sum, "Complete") && holds(&sum, "SuccessCriteriaMet"));
+    assert!(has_condition(&sum, "Complete") && has_condition(&sum, "SuccessCriteriaMet"));
     assert_eq!(reason(&sum).as_deref(), Some("SuccessPolicy"));
     let status = sum.status.unwrap();
     assert_eq!((status.completed_indexes.as_deref(), status.failed), (Some("0-3"), None));
@@ -400,18 +404,18 @@ async fn enough_is_what_the_success_policy_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_replaced_when_it_has_failed_if_the_policy_says_so() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"podReplacementPolicy": "Failed"});
-    world.create::<Job>(job(&spec, "complete-after=60s,ignore-term")).await;
+    cluster.create::<Job>(job(&spec, "complete-after=60s,ignore-term")).await;
     let runs = |pod: &Pod| crate::pods::phase(pod) == "Running";
-    let pods = world.until::<Pod>("one", |pods| pods.values().any(runs)).await;
+    let pods = cluster.until::<Pod>("one", |pods| pods.values().any(runs)).await;
     let name = pods.into_keys().next().unwrap();
-    world.api::<Pod>().delete(&name, &DeleteParams::default()).await.unwrap();
-    let sum = world
+    cluster.api::<Pod>().delete(&name, &DeleteParams::default()).await.unwrap();
+    let sum = cluster
         .until_one::<Job>("sum", |job| job.status.as_ref().unwrap().terminating == Some(1))
         .await;
     assert_eq!(sum.status.unwrap().failed, None);
-    world
+    cluster
         .until::<Pod>("another", |pods| {
             assert!(pods.values().filter(|pod| !crate::pods::is_terminal(pod)).count() <= 1);
             pods.keys().any(|other| *other != name)
@@ -421,13 +425,14 @@ async fn a_pod_is_replaced_when_it_has_failed_if_the_policy_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_goes_before_it_had_a_node_has_failed() {
-    let world = World::start(ClusterOptions { nodes: 0, ..ClusterOptions::default() }).await;
-    world.create::<Job>(job(&json!({"podReplacementPolicy": "Failed"}), "")).await;
-    let pods = world.until::<Pod>("one", |pods| pods.len() == 1).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { nodes: 0, ..ClusterOptions::default() }).await;
+    cluster.create::<Job>(job(&json!({"podReplacementPolicy": "Failed"}), "")).await;
+    let pods = cluster.until::<Pod>("one", |pods| pods.len() == 1).await;
     let name = pods.into_keys().next().unwrap();
-    world.api::<Pod>().delete(&name, &DeleteParams::default()).await.unwrap();
-    world
+    cluster.api::<Pod>().delete(&name, &DeleteParams::default()).await.unwrap();
+    cluster
         .until::<Pod>("another", |pods| pods.len() == 1 && pods.keys().all(|other| *other != name))
         .await;
-    world.until_one::<Job>("sum", |job| job.status.as_ref().unwrap().failed == Some(1)).await;
+    cluster.until_one::<Job>("sum", |job| job.status.as_ref().unwrap().failed == Some(1)).await;
 }

@@ -13,38 +13,38 @@ use super::{FINALIZER, Work, index_of};
 use crate::{finalizers, pods};
 
 /// The maximum number of uncounted pods, so that the status stays small.
-const MOST: usize = 500;
+const MAX_UNCOUNTED: usize = 500;
 
 /// Whether a pod is kept until it is counted.
-pub(super) fn is_held(pod: &Pod) -> bool {
+pub(super) fn is_tracked(pod: &Pod) -> bool {
     finalizers::has(pod, FINALIZER)
 }
 
 impl Work<'_> {
     /// Counts terminated pods, removes their finalizers and finishes the Job.
     pub(super) async fn track(&mut self) -> Result<()> {
-        self.settle(is_held);
-        self.namespace_ends = self.namespace_ends().await?;
-        let (ended, all) = self.note_ended();
+        self.count_released(is_tracked);
+        self.namespace_terminating = self.namespace_terminating().await?;
+        let (ended, all) = self.record_terminated();
         if let Some(finish) = self.finish.clone() {
             let interim = if finish.failed { "FailureTarget" } else { "SuccessCriteriaMet" };
-            self.put(interim, "True", &finish.reason, &finish.message);
+            self.set_condition(interim, "True", &finish.reason, &finish.message);
         }
         if ended.is_empty() {
-            return self.conclude(all).await;
+            return self.write_final_status(all).await;
         }
         self.write().await?;
         let (released, failure) = self.remove_finalizers(&ended).await;
-        self.settle(|pod| is_held(pod) && !released.contains(&pod.metadata.uid));
+        self.count_released(|pod| is_tracked(pod) && !released.contains(&pod.metadata.uid));
         if let Some(failure) = failure {
             // The released pods are counted now. The others stay in the status, by uid, until the
             // retry.
             self.write().await?;
             return Err(failure);
         }
-        self.reread().await?;
-        self.count(&self.active());
-        self.conclude(all).await
+        self.reread_pods().await?;
+        self.update_counts(&self.active());
+        self.write_final_status(all).await
     }
 
     /// Removes the finalizer from each of these pods. Returns the uids of the released pods and the
@@ -65,7 +65,7 @@ impl Work<'_> {
     }
 
     /// Whether the Job's namespace is terminating: no pod can be created there any more.
-    async fn namespace_ends(&self) -> Result<bool> {
+    async fn namespace_terminating(&self) -> Result<bool> {
         if self.last_failed.is_empty() {
             return Ok(false);
         }
@@ -76,11 +76,11 @@ impl Work<'_> {
 
     /// Counts the uncounted pods that no longer have the finalizer. Mirrors
     /// `cleanUncountedPodsWithoutFinalizers`.
-    fn settle(&mut self, is_held: impl Fn(&Pod) -> bool) {
+    fn count_released(&mut self, is_tracked: impl Fn(&Pod) -> bool) {
         let held: Vec<&String> = self
             .pods
             .iter()
-            .filter(|p| is_held(p))
+            .filter(|p| is_tracked(p))
             .filter_map(|p| p.metadata.uid.as_ref())
             .collect();
         let Some(uncounted) = &mut self.status.uncounted_terminated_pods else { return };
@@ -105,54 +105,54 @@ impl Work<'_> {
         add(&mut self.status.failed, failed);
     }
 
-    /// Whether a pod can be released once the status is written. `noted` is whether its uid is
+    /// Whether a pod can be released once the status is written. `recorded` is whether its uid is
     /// already in the status; the state of the pod does not matter then.
-    fn can_release(&self, pod: &Pod, noted: bool) -> bool {
+    fn can_release(&self, pod: &Pod, recorded: bool) -> bool {
         let deleting = self.job.metadata.deletion_timestamp.is_some();
-        if noted || deleting || self.finish.is_some() || pods::phase(pod) == "Succeeded" {
+        if recorded || deleting || self.finish.is_some() || pods::phase(pod) == "Succeeded" {
             return true;
         }
         let last = index_of(pod).and_then(|index| self.last_failed.get(&index));
         let is_last = last.is_some_and(|last| last.metadata.uid == pod.metadata.uid);
         // The pod that retries the index gets the failure count of this one.
-        self.has_failed(pod) && (!is_last || self.namespace_ends)
+        self.has_failed(pod) && (!is_last || self.namespace_terminating)
     }
 
     /// Adds terminated pods to the status. Returns those to release after it is written, and
     /// whether these are all.
-    fn note_ended(&mut self) -> (Vec<Arc<Pod>>, bool) {
+    fn record_terminated(&mut self) -> (Vec<Arc<Pod>>, bool) {
         let mut uncounted = self.status.uncounted_terminated_pods.take().unwrap_or_default();
         let mut succeeded = uncounted.succeeded.take().unwrap_or_default();
         let mut failed = uncounted.failed.take().unwrap_or_default();
         let mut done = self.succeeded_indexes_in_status();
         let failed_indexes = self.failed_indexes().map(|failed| failed.to_string());
-        let gives_up = self.finish.as_ref().is_some_and(|finish| finish.failed);
+        let job_failed = self.finish.as_ref().is_some_and(|finish| finish.failed);
         let (mut ended, mut all) = (Vec::new(), true);
-        for pod in self.pods.iter().filter(|pod| is_held(pod)) {
+        for pod in self.pods.iter().filter(|pod| is_tracked(pod)) {
             let Some(uid) = &pod.metadata.uid else { continue };
-            let noted = failed.contains(uid) || succeeded.contains(uid);
-            if !self.can_release(pod, noted) {
+            let recorded = failed.contains(uid) || succeeded.contains(uid);
+            if !self.can_release(pod, recorded) {
                 continue;
             }
             ended.push(pod.clone());
-            if noted {
+            if recorded {
                 continue;
             }
-            let bad = self.has_failed(pod) && !self.dismissed.contains(uid);
+            let bad = self.has_failed(pod) && !self.deleted_on_finish.contains(uid);
             if pods::phase(pod) == "Succeeded" {
                 if self.indexed() {
                     done.extend(self.valid_index(pod));
                 } else {
                     succeeded.push(uid.clone());
                 }
-            } else if bad || gives_up {
+            } else if bad || job_failed {
                 let ignored = policy::failure(self.spec, pod) == Failure::Ignored;
                 let counts = !self.indexed() || self.valid_index(pod).is_some();
                 if counts && !ignored {
                     failed.push(uid.clone());
                 }
             }
-            if succeeded.len() + failed.len() >= MOST {
+            if succeeded.len() + failed.len() >= MAX_UNCOUNTED {
                 all = false;
                 break;
             }
@@ -175,13 +175,13 @@ impl Work<'_> {
 
     /// Writes the status, with the final condition once every pod is counted and none is
     /// terminating, and records its event.
-    async fn conclude(&mut self, all: bool) -> Result<()> {
+    async fn write_final_status(&mut self, all: bool) -> Result<()> {
         let uncounted = self.status.uncounted_terminated_pods.as_ref();
         let open = uncounted.is_some_and(|u| u.succeeded.is_some() || u.failed.is_some());
         let open = open || !all || self.status.terminating.is_some_and(|count| count > 0);
         let Some(finish) = self.finish.clone().filter(|_| !open) else { return self.write().await };
         let name = if finish.failed { "Failed" } else { "Complete" };
-        self.put(name, "True", &finish.reason, &finish.message);
+        self.set_condition(name, "True", &finish.reason, &finish.message);
         if !finish.failed {
             self.status.completion_time.get_or_insert_with(|| pods::stamp(self.cx.clock()));
         }

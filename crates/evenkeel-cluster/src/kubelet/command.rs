@@ -7,26 +7,26 @@ use std::time::Duration;
 
 /// When and how a container terminates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Course {
-    Ends(Duration, i32),
-    RunsOn,
+pub(super) enum Outcome {
+    Exits(Duration, i32),
+    RunsForever,
 }
 
 /// Returns the outcome of a command, if it is recognized.
-pub(super) fn course(words: &[&str]) -> Option<Course> {
+pub(super) fn outcome(words: &[&str]) -> Option<Outcome> {
     match words {
         [shell, "-c", script] if matches!(base(shell), "sh" | "ash" | "bash") => run(script),
         _ => match statement(words)? {
-            Step::Takes(time) => Some(Course::Ends(time, 0)),
-            Step::Fails => Some(Course::Ends(Duration::ZERO, 1)),
-            Step::Never => Some(Course::RunsOn),
-            Step::Exits(_) => None,
+            Effect::Takes(time) => Some(Outcome::Exits(time, 0)),
+            Effect::Fails => Some(Outcome::Exits(Duration::ZERO, 1)),
+            Effect::Never => Some(Outcome::RunsForever),
+            Effect::Exits(_) => None,
         },
     }
 }
 
 /// The effect of one statement.
-enum Step {
+enum Effect {
     Takes(Duration),
     Fails,
     Exits(i32),
@@ -34,7 +34,7 @@ enum Step {
 }
 
 /// Runs statements in sequence; those after `&&` only if all before succeeded.
-fn run(script: &str) -> Option<Course> {
+fn run(script: &str) -> Option<Outcome> {
     let (mut time, mut code) = (Duration::ZERO, 0);
     for line in script.split([';', '\n']) {
         for (at, part) in line.split("&&").enumerate() {
@@ -48,17 +48,17 @@ fn run(script: &str) -> Option<Course> {
                 continue;
             }
             match statement(&words)? {
-                Step::Takes(more) => (time, code) = (time.checked_add(more)?, 0),
-                Step::Fails => code = 1,
-                Step::Exits(code) => return Some(Course::Ends(time, code)),
-                Step::Never => return Some(Course::RunsOn),
+                Effect::Takes(more) => (time, code) = (time.checked_add(more)?, 0),
+                Effect::Fails => code = 1,
+                Effect::Exits(code) => return Some(Outcome::Exits(time, code)),
+                Effect::Never => return Some(Outcome::RunsForever),
             }
         }
     }
-    Some(Course::Ends(time, code))
+    Some(Outcome::Exits(time, code))
 }
 
-fn statement(words: &[&str]) -> Option<Step> {
+fn statement(words: &[&str]) -> Option<Effect> {
     let (name, rest) = words.split_first()?;
     // Shell expansion, pipes and redirection are not recognized.
     let plain = |word: &&str| !word.contains(['$', '`', '|', '&', '<', '>', '(', ')', '*']);
@@ -66,12 +66,12 @@ fn statement(words: &[&str]) -> Option<Step> {
         return None;
     }
     match (base(name), rest) {
-        ("sleep", ["infinity" | "inf"]) => Some(Step::Never),
-        ("sleep", [time]) => Some(Step::Takes(seconds(time)?)),
-        ("true" | ":", []) | ("echo", _) => Some(Step::Takes(Duration::ZERO)),
-        ("false", []) => Some(Step::Fails),
-        ("exit", []) => Some(Step::Exits(0)),
-        ("exit", [code]) => Some(Step::Exits(i32::from(code.parse::<u8>().ok()?))),
+        ("sleep", ["infinity" | "inf"]) => Some(Effect::Never),
+        ("sleep", [time]) => Some(Effect::Takes(seconds(time)?)),
+        ("true" | ":", []) | ("echo", _) => Some(Effect::Takes(Duration::ZERO)),
+        ("false", []) => Some(Effect::Fails),
+        ("exit", []) => Some(Effect::Exits(0)),
+        ("exit", [code]) => Some(Effect::Exits(i32::from(code.parse::<u8>().ok()?))),
         _ => None,
     }
 }
@@ -99,31 +99,31 @@ fn base(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn ends(seconds: u64, code: i32) -> Option<Course> {
-        Some(Course::Ends(Duration::from_secs(seconds), code))
+    fn ends(seconds: u64, code: i32) -> Option<Outcome> {
+        Some(Outcome::Exits(Duration::from_secs(seconds), code))
     }
 
     #[test]
     fn plain_commands_tell_when_and_how_they_end() {
-        assert_eq!(course(&["sleep", "30"]), ends(30, 0));
-        assert_eq!(course(&["/bin/sleep", "2m"]), ends(120, 0));
-        assert_eq!(course(&["sleep", "infinity"]), Some(Course::RunsOn));
-        assert_eq!(course(&["/bin/false"]), ends(0, 1));
-        assert_eq!(course(&["sh", "-c", "echo hello; sleep 5 && exit 3"]), ends(5, 3));
-        assert_eq!(course(&["sh", "-c", "false && sleep 5\nsleep 1; "]), ends(1, 0));
-        assert_eq!(course(&["/bin/sh", "-c", "exit 1"]), ends(0, 1));
+        assert_eq!(outcome(&["sleep", "30"]), ends(30, 0));
+        assert_eq!(outcome(&["/bin/sleep", "2m"]), ends(120, 0));
+        assert_eq!(outcome(&["sleep", "infinity"]), Some(Outcome::RunsForever));
+        assert_eq!(outcome(&["/bin/false"]), ends(0, 1));
+        assert_eq!(outcome(&["sh", "-c", "echo hello; sleep 5 && exit 3"]), ends(5, 3));
+        assert_eq!(outcome(&["sh", "-c", "false && sleep 5\nsleep 1; "]), ends(1, 0));
+        assert_eq!(outcome(&["/bin/sh", "-c", "exit 1"]), ends(0, 1));
     }
 
     #[test]
     fn what_is_not_understood_to_the_end_tells_nothing() {
-        let shell = |script| course(&["sh", "-c", script]);
+        let shell = |script| outcome(&["sh", "-c", script]);
         for script in ["sleep $TIME", "sleep 1 | cat", "sleep 1 & wait", "run; sleep 1", "&& true"]
         {
             assert_eq!(shell(script), None, "{script}");
         }
         for words in [&["sleep"][..], &["sleep", "-1"], &["sleep", "1e400"], &["nginx"]] {
-            assert_eq!(course(words), None, "{words:?}");
+            assert_eq!(outcome(words), None, "{words:?}");
         }
-        assert_eq!(course(&["exit", "1"]), None, "a word of the shell's");
+        assert_eq!(outcome(&["exit", "1"]), None, "a word of the shell's");
     }
 }

@@ -9,7 +9,7 @@ use super::pod_containers::{self, Role};
 type Value = (bool, Option<&'static str>, Option<String>);
 
 /// What the conditions are computed from.
-pub(super) struct Source<'a> {
+pub(super) struct ConditionInputs<'a> {
     pub(super) pod: &'a Pod,
     pub(super) statuses: &'a [&'a ContainerStatus],
     pub(super) phase: &'a str,
@@ -17,11 +17,11 @@ pub(super) struct Source<'a> {
     pub(super) wall: &'a Time,
 }
 
-impl Source<'_> {
+impl ConditionInputs<'_> {
     /// Returns the conditions; those of other components are kept.
     pub(super) fn conditions(&self, old: &PodStatus) -> Vec<PodCondition> {
         let containers = self.containers_ready();
-        let ready = match self.closed_gates(old) {
+        let ready = match self.unsatisfied_gates(old) {
             gates if containers.0 && !gates.is_empty() => {
                 (false, Some("ReadinessGatesNotReady"), Some(gates.join(", ")))
             }
@@ -35,7 +35,7 @@ impl Source<'_> {
             ("ContainersReady", containers),
             ("PodScheduled", (true, None, None)),
         ] {
-            self.put(&mut conditions, name, value);
+            self.set_condition(&mut conditions, name, value);
         }
         conditions
     }
@@ -98,7 +98,7 @@ impl Source<'_> {
     }
 
     /// Returns a message for each readiness gate that is not satisfied.
-    fn closed_gates(&self, old: &PodStatus) -> Vec<String> {
+    fn unsatisfied_gates(&self, old: &PodStatus) -> Vec<String> {
         let gates = self.pod.spec.as_ref().and_then(|spec| spec.readiness_gates.as_ref());
         let conditions = old.conditions.as_deref().unwrap_or_default();
         let closed = gates.into_iter().flatten().filter_map(|gate| {
@@ -117,7 +117,7 @@ impl Source<'_> {
         closed.collect()
     }
 
-    fn put(&self, conditions: &mut Vec<PodCondition>, name: &str, value: Value) {
+    fn set_condition(&self, conditions: &mut Vec<PodCondition>, name: &str, value: Value) {
         let (holds, reason, message) = value;
         let status = if holds { "True" } else { "False" };
         let mut condition = PodCondition {

@@ -6,11 +6,12 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::image::PullError;
-use super::pod_containers::Member;
+use super::pod_containers::PodContainer;
 use super::probes::Kind;
 
 /// The message of a pod that ran longer than its deadline.
-pub(super) const OVERDUE: &str = "Pod was active on the node longer than the specified deadline";
+pub(super) const DEADLINE_EXCEEDED: &str =
+    "Pod was active on the node longer than the specified deadline";
 
 /// One event about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,9 @@ pub(super) struct Events<'a> {
 }
 
 /// A pod in the format of kubelet messages.
-pub(super) struct Named<'a>(pub(super) &'a Pod);
+pub(super) struct PodName<'a>(pub(super) &'a Pod);
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for PodName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ObjectMeta { name, namespace, uid, .. } = &self.0.metadata;
         let [name, namespace, uid] =
@@ -49,7 +50,7 @@ impl<'a> Events<'a> {
         self.list
     }
 
-    pub(super) fn pull_failed(&mut self, member: &Member<'_>, error: PullError) {
+    pub(super) fn pull_failed(&mut self, member: &PodContainer<'_>, error: PullError) {
         let (image, message) = (member.image, error.message(member.image));
         match error {
             PullError::InvalidName => self.warn(member, "InspectFailed", message),
@@ -62,13 +63,13 @@ impl<'a> Events<'a> {
         self.warn(member, "Failed", format!("Error: {}", error.reason()));
     }
 
-    pub(super) fn pull_backs_off(&mut self, member: &Member<'_>) {
+    pub(super) fn pull_backs_off(&mut self, member: &PodContainer<'_>) {
         self.note(member, "BackOff", format!("Back-off pulling image {:?}", member.image));
         self.warn(member, "Failed", "Error: ImagePullBackOff".to_owned());
     }
 
     /// Records that the image was pulled, or was present, and the container started.
-    pub(super) fn started(&mut self, member: &Member<'_>) {
+    pub(super) fn started(&mut self, member: &PodContainer<'_>) {
         let image = member.image;
         if member.pull_policy == "Always" {
             self.note(member, "Pulling", format!("Pulling image {image:?}"));
@@ -88,60 +89,66 @@ impl<'a> Events<'a> {
         self.note(member, "Started", "Container started".to_owned());
     }
 
-    pub(super) fn restart_backs_off(&mut self, member: &Member<'_>) {
-        let (name, pod) = (member.name, Named(self.pod));
+    pub(super) fn restart_backs_off(&mut self, member: &PodContainer<'_>) {
+        let (name, pod) = (member.name, PodName(self.pod));
         let message = format!("Back-off restarting failed container {name} in pod {pod}");
         self.warn(member, "BackOff", message);
     }
 
-    pub(super) fn unhealthy(&mut self, failure: &str, member: &Member<'_>) {
+    pub(super) fn unhealthy(&mut self, failure: &str, member: &PodContainer<'_>) {
         self.warn(member, "Unhealthy", failure.to_owned());
     }
 
-    pub(super) fn stopping(&mut self, member: &Member<'_>) {
+    pub(super) fn stopping(&mut self, member: &PodContainer<'_>) {
         self.note(member, "Killing", format!("Stopping container {}", member.name));
     }
 
-    pub(super) fn replaced(&mut self, member: &Member<'_>) {
-        let message = format!("{} definition changed, will be restarted", subject(member));
+    pub(super) fn replaced(&mut self, member: &PodContainer<'_>) {
+        let message = format!("{} definition changed, will be restarted", describe(member));
         self.note(member, "Killing", message);
     }
 
-    pub(super) fn killed(&mut self, member: &Member<'_>, probe: Kind, restarts: bool) {
+    pub(super) fn killed(&mut self, member: &PodContainer<'_>, probe: Kind, restarts: bool) {
         let probe = match probe {
             Kind::Startup => "startup",
             Kind::Liveness | Kind::Readiness => "liveness",
         };
-        let what = subject(member);
+        let what = describe(member);
         // A kubelet does not add this for init containers, though it restarts them too.
         let then = if restarts && !member.role.is_init() { ", will be restarted" } else { "" };
         self.note(member, "Killing", format!("{what} failed {probe} probe{then}"));
     }
 
-    pub(super) fn overdue(&mut self) {
+    pub(super) fn deadline_exceeded(&mut self) {
         self.list.push(Event {
             warning: false,
             reason: "DeadlineExceeded",
-            message: OVERDUE.to_owned(),
+            message: DEADLINE_EXCEEDED.to_owned(),
             field_path: None,
         });
     }
 
-    fn note(&mut self, member: &Member<'_>, reason: &'static str, message: String) {
+    fn note(&mut self, member: &PodContainer<'_>, reason: &'static str, message: String) {
         self.add(false, member, reason, message);
     }
 
-    fn warn(&mut self, member: &Member<'_>, reason: &'static str, message: String) {
+    fn warn(&mut self, member: &PodContainer<'_>, reason: &'static str, message: String) {
         self.add(true, member, reason, message);
     }
 
-    fn add(&mut self, warning: bool, member: &Member<'_>, reason: &'static str, message: String) {
+    fn add(
+        &mut self,
+        warning: bool,
+        member: &PodContainer<'_>,
+        reason: &'static str,
+        message: String,
+    ) {
         let field_path = Some(member.field_path());
         self.list.push(Event { warning, reason, message, field_path });
     }
 }
 
-fn subject(member: &Member<'_>) -> String {
+fn describe(member: &PodContainer<'_>) -> String {
     let kind = if member.role.is_init() { "Init container" } else { "Container" };
     format!("{kind} {}", member.name)
 }

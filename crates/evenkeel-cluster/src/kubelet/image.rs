@@ -2,7 +2,7 @@
 //! registry is under the top-level domain `invalid`, which no registry can have (RFC 2606), or the
 //! simulation of the container fails it.
 
-use super::pod_containers::Member;
+use super::pod_containers::PodContainer;
 
 /// Why a container has no image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +49,12 @@ impl PullError {
     }
 }
 
-/// Returns why the image of a container cannot be used, if so. `planned` is whether the simulation
+/// Returns why the image of a container cannot be used, if so. `fails` is whether the simulation
 /// fails the pull, `pulls` whether the image has to be pulled.
-pub(super) fn check(member: &Member<'_>, planned: bool, pulls: bool) -> Option<PullError> {
+pub(super) fn check(member: &PodContainer<'_>, fails: bool, pulls: bool) -> Option<PullError> {
     if !is_reference(member.image) {
         Some(PullError::InvalidName)
-    } else if !pulls || (!planned && invalid_host(member.image).is_none()) {
+    } else if !pulls || (!fails && invalid_host(member.image).is_none()) {
         None
     } else if member.pull_policy == "Never" {
         Some(PullError::NeverPull)

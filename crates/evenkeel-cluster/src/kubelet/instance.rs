@@ -10,7 +10,7 @@ use super::image::PullError;
 use super::process::{KILLED, Process};
 
 /// The minimum time between SIGTERM and SIGKILL.
-const LEAST_GRACE: Duration = Duration::from_secs(2);
+const MIN_GRACE: Duration = Duration::from_secs(2);
 
 /// The state of one container on its node.
 #[derive(Clone, Debug)]
@@ -143,8 +143,8 @@ impl Stop {
     /// Starts stopping a container whose preStop hook takes `hook`. If it `waits` for other
     /// containers, SIGTERM is sent later.
     pub(super) fn begin(now: Instant, grace: Duration, hook: Duration, waits: bool) -> Self {
-        let deadline = later(now, grace);
-        let hook = later(now, hook).min(deadline);
+        let deadline = add_saturating(now, grace);
+        let hook = add_saturating(now, hook).min(deadline);
         Self { deadline, hook, term: (!waits).then_some(hook), restart: false }
     }
 
@@ -155,7 +155,7 @@ impl Stop {
 
     /// Shortens the grace period to `grace` from now.
     pub(super) fn shorten(&mut self, now: Instant, grace: Duration) {
-        self.deadline = self.deadline.min(later(now, grace));
+        self.deadline = self.deadline.min(add_saturating(now, grace));
         self.hook = self.hook.min(self.deadline);
         self.term = self.term.map(|term| term.min(self.deadline.max(now)));
     }
@@ -163,8 +163,8 @@ impl Stop {
     /// Returns when the process exits after SIGTERM, and its exit code.
     pub(super) fn exit(&self, process: &Process) -> Option<(Instant, i32)> {
         let term = self.term?;
-        let kill = self.deadline.max(later(term, LEAST_GRACE));
-        let exit = process.term.map(|(time, code)| (later(term, time), code));
+        let kill = self.deadline.max(add_saturating(term, MIN_GRACE));
+        let exit = process.term.map(|(time, code)| (add_saturating(term, time), code));
         Some(exit.filter(|(at, _)| *at <= kill).unwrap_or((kill, KILLED)))
     }
 }
@@ -175,7 +175,7 @@ pub(super) fn container_id(uid: &str, name: &str, restarts: i32) -> String {
 }
 
 /// Adds `delay`; a time out of range becomes one that is decades away.
-pub(super) fn later(time: Instant, delay: Duration) -> Instant {
+pub(super) fn add_saturating(time: Instant, delay: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
     time.checked_add(delay.min(FAR)).unwrap_or(time)
 }
@@ -214,12 +214,12 @@ mod tests {
     async fn a_shorter_grace_period_counts_from_when_it_is_asked_for() {
         let now = Instant::now();
         let mut stop = Stop::begin(now, Duration::from_secs(30), Duration::ZERO, false);
-        let deaf = Process { exit: None, term: None };
+        let ignores_term = Process { exit: None, term: None };
         let after = now + Duration::from_secs(10);
         stop.shorten(after, Duration::from_secs(5));
-        assert_eq!(stop.exit(&deaf), Some((after + Duration::from_secs(5), 137)));
+        assert_eq!(stop.exit(&ignores_term), Some((after + Duration::from_secs(5), 137)));
         stop.shorten(after, Duration::from_secs(9));
-        assert_eq!(stop.exit(&deaf), Some((after + Duration::from_secs(5), 137)));
+        assert_eq!(stop.exit(&ignores_term), Some((after + Duration::from_secs(5), 137)));
     }
 
     #[tokio::test(start_paused = true)]

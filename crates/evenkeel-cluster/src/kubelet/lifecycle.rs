@@ -18,8 +18,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 use super::events::Events;
-use super::instance::{Instance, Running, State, later};
-use super::pod_containers::{self, Member, Role};
+use super::instance::{Instance, Running, State, add_saturating};
+use super::pod_containers::{self, PodContainer, Role};
 use super::probes::Timeline;
 use super::process::Process;
 use super::simulation::PodSimulation;
@@ -44,7 +44,7 @@ pub(super) struct Lifecycle {
     pub(super) sandbox: bool,
     pub(super) ending: Option<Ending>,
     /// Whether the active deadline was exceeded.
-    pub(super) overdue: bool,
+    pub(super) deadline_exceeded: bool,
     /// When the node accepted the pod.
     pub(super) accepted: Instant,
     /// The effective grace period, once the pod is deleted.
@@ -57,11 +57,11 @@ pub(super) enum Ending {
     /// All containers have completed.
     Finished,
     /// The active deadline was exceeded.
-    Overdue,
+    DeadlineExceeded,
     /// Another client set a terminal phase.
-    Declared,
+    PhaseSet,
     /// The phase was terminal when this process first saw the pod.
-    Before,
+    AlreadyTerminal,
     /// The pod was deleted.
     Deleted,
 }
@@ -78,7 +78,7 @@ pub(super) struct Inputs<'a> {
 
 impl<'a> Inputs<'a> {
     /// Returns the simulation of one container.
-    fn simulation(&self, member: &Member<'_>) -> Cow<'a, PodSimulation> {
+    fn simulation(&self, member: &PodContainer<'_>) -> Cow<'a, PodSimulation> {
         match (self.simulation.containers.get(member.name), member.role) {
             (Some(own), _) => Cow::Borrowed(own),
             (None, Role::App) => Cow::Borrowed(self.simulation),
@@ -98,8 +98,8 @@ impl<'a> Inputs<'a> {
 }
 
 /// A container, its simulated process and its probe results.
-struct Subject<'a> {
-    member: Member<'a>,
+struct ContainerInputs<'a> {
+    member: PodContainer<'a>,
     simulation: Cow<'a, PodSimulation>,
     process: Process,
     probes: Timeline,
@@ -116,7 +116,7 @@ impl Lifecycle {
             inits: 0,
             sandbox: false,
             ending: None,
-            overdue: false,
+            deadline_exceeded: false,
             accepted: now,
             grace: None,
         }
@@ -133,24 +133,24 @@ impl Lifecycle {
         inputs: &Inputs<'_>,
         events: &mut Events<'_>,
     ) -> Option<Instant> {
-        let subjects: Vec<Subject<'_>> = pod_containers::of(inputs.pod)
+        let containers: Vec<ContainerInputs<'_>> = pod_containers::of(inputs.pod)
             .map(|member| {
                 let simulation = inputs.simulation(&member);
                 let process = Process::of(&member, inputs.pod, &simulation, inputs.delays);
                 let probes = Timeline::of(&member, &simulation, inputs.delays.ready);
-                Subject { member, simulation, process, probes }
+                ContainerInputs { member, simulation, process, probes }
             })
             .collect();
         // Ephemeral containers may be added to a running pod.
-        self.containers.resize_with(subjects.len(), Instance::new);
-        let is_init = |subject: &&Subject<'_>| subject.member.role.is_init();
-        self.inits = subjects.iter().take_while(is_init).count();
-        let sandbox_at = later(self.accepted, inputs.delays.start);
+        self.containers.resize_with(containers.len(), Instance::new);
+        let is_init = |subject: &&ContainerInputs<'_>| subject.member.role.is_init();
+        self.inits = containers.iter().take_while(is_init).count();
+        let sandbox_at = add_saturating(self.accepted, inputs.delays.start);
         loop {
-            self.end(inputs, &subjects, events);
+            self.end(inputs, &containers, events);
             self.sandbox = (self.sandbox || sandbox_at <= inputs.now) && !self.is_over();
             let mut changed = false;
-            for (index, subject) in subjects.iter().enumerate() {
+            for (index, subject) in containers.iter().enumerate() {
                 changed |= self.step(index, subject, inputs, events);
             }
             if !changed {
@@ -162,14 +162,19 @@ impl Lifecycle {
         }
         let deadline = self.deadline(inputs).filter(|_| self.ending.is_none());
         let sandbox = (!self.sandbox && self.ending.is_none()).then_some(sandbox_at);
-        let due = self.containers.iter().zip(&subjects);
+        let due = self.containers.iter().zip(&containers);
         let due = due.filter_map(|(instance, subject)| self.due(instance, subject, inputs.now));
         due.chain(deadline).chain(sandbox).min()
     }
 
     /// Sets `ending` if the pod ends.
-    fn end(&mut self, inputs: &Inputs<'_>, subjects: &[Subject<'_>], events: &mut Events<'_>) {
-        if self.ending == Some(Ending::Before) {
+    fn end(
+        &mut self,
+        inputs: &Inputs<'_>,
+        containers: &[ContainerInputs<'_>],
+        events: &mut Events<'_>,
+    ) {
+        if self.ending == Some(Ending::AlreadyTerminal) {
             return;
         }
         if pods::is_terminating(inputs.pod) {
@@ -189,26 +194,26 @@ impl Lifecycle {
             return;
         }
         if pods::is_terminal(inputs.pod) {
-            self.ending = Some(Ending::Declared);
+            self.ending = Some(Ending::PhaseSet);
         } else if self.deadline(inputs).is_some_and(|at| at <= inputs.now) {
-            self.ending = Some(Ending::Overdue);
-            self.overdue = true;
-            events.overdue();
-        } else if self.is_finished(subjects) {
+            self.ending = Some(Ending::DeadlineExceeded);
+            self.deadline_exceeded = true;
+            events.deadline_exceeded();
+        } else if self.is_finished(containers) {
             self.ending = Some(Ending::Finished);
         }
     }
 
     fn deadline(&self, inputs: &Inputs<'_>) -> Option<Instant> {
         let deadline = inputs.pod.spec.as_ref()?.active_deadline_seconds?;
-        Some(later(self.accepted, seconds(deadline)))
+        Some(add_saturating(self.accepted, seconds(deadline)))
     }
 
     /// Whether the pod is complete: an init container failed permanently, or no app container will
     /// be restarted.
-    fn is_finished(&self, subjects: &[Subject<'_>]) -> bool {
+    fn is_finished(&self, containers: &[ContainerInputs<'_>]) -> bool {
         let of = |role: Role| {
-            let all = self.containers.iter().zip(subjects);
+            let all = self.containers.iter().zip(containers);
             all.filter(move |(_, subject)| subject.member.role == role)
                 .map(|(instance, _)| instance)
         };
@@ -217,27 +222,35 @@ impl Lifecycle {
     }
 
     /// Returns when the next step of one container is due.
-    fn due(&self, instance: &Instance, subject: &Subject<'_>, now: Instant) -> Option<Instant> {
+    fn due(
+        &self,
+        instance: &Instance,
+        subject: &ContainerInputs<'_>,
+        now: Instant,
+    ) -> Option<Instant> {
         let ending = self.ending.is_some();
         let future = |at: Instant| Some(at).filter(|at| *at > now);
         match &instance.state {
             State::Waiting => None,
             State::NoImage(_) if ending => None,
             State::NoImage(failed) => {
-                let notice = future(later(failed.since, RESYNC)).filter(|_| !failed.backs_off);
+                let notice =
+                    future(add_saturating(failed.since, RESYNC)).filter(|_| !failed.backs_off);
                 notice.into_iter().chain([failed.retry]).min()
             }
             State::Exited(exited) => {
                 let (restart, delay) = exited.restart?;
-                let notice = future(later(exited.at, RESYNC));
+                let notice = future(add_saturating(exited.at, RESYNC));
                 let notice = notice.filter(|_| !exited.backs_off && !delay.is_zero());
                 // A container that waits for others is started when they change.
                 notice.into_iter().chain(future(restart)).min()
             }
             State::Running(running) => {
                 let age = now.saturating_duration_since(running.since);
-                let exit = subject.process.exit.map(|(time, _)| later(running.since, time));
-                let probe = subject.probes.next(age).map(|time| later(running.since, time));
+                let exit =
+                    subject.process.exit.map(|(time, _)| add_saturating(running.since, time));
+                let probe =
+                    subject.probes.next(age).map(|time| add_saturating(running.since, time));
                 let stop = running
                     .stop
                     .as_ref()

@@ -6,7 +6,7 @@ use super::pod_containers::{self, Role};
 use super::restart;
 
 /// The state of a container, as far as it affects the phase.
-enum Standing {
+enum RunState {
     Unknown,
     /// Not started yet.
     Waiting,
@@ -27,34 +27,34 @@ pub(super) fn of(
     let (mut stopped, mut succeeded, mut stays) = (0, 0, 0);
     for member in pod_containers::of(pod) {
         let status = statuses.iter().find(|status| status.name == member.name);
-        let standing = status.map_or(Standing::Unknown, |status| standing(status));
-        match (member.role, standing) {
+        let run_state = status.map_or(RunState::Unknown, |status| run_state(status));
+        match (member.role, run_state) {
             (Role::Ephemeral, _) => {}
-            (Role::Init, Standing::Stopped(code)) => {
-                failed |= code != 0 && !restart::applies(pod, member.container, code);
+            (Role::Init, RunState::Stopped(code)) => {
+                failed |= code != 0 && !restart::should_restart(pod, member.container, code);
                 // It is retried until it exits with code 0.
             }
             (Role::Init, _) => pending = true,
-            (Role::Sidecar, Standing::Running) => {
+            (Role::Sidecar, RunState::Running) => {
                 let started = status.is_some_and(|status| status.started == Some(true));
                 pending |= !started && !initialized;
                 running += 1;
             }
-            (Role::Sidecar, Standing::Stopped(_)) => {}
-            (Role::Sidecar, standing) => {
+            (Role::Sidecar, RunState::Stopped(_)) => {}
+            (Role::Sidecar, run_state) => {
                 pending |= !initialized;
-                match standing {
-                    Standing::Waiting => waiting += 1,
+                match run_state {
+                    RunState::Waiting => waiting += 1,
                     _ => unknown += 1,
                 }
             }
-            (Role::App, Standing::Running) => running += 1,
-            (Role::App, Standing::Waiting) => waiting += 1,
-            (Role::App, Standing::Unknown) => unknown += 1,
-            (Role::App, Standing::Stopped(code)) => {
+            (Role::App, RunState::Running) => running += 1,
+            (Role::App, RunState::Waiting) => waiting += 1,
+            (Role::App, RunState::Unknown) => unknown += 1,
+            (Role::App, RunState::Stopped(code)) => {
                 stopped += 1;
                 succeeded += i32::from(code == 0);
-                stays += i32::from(!restart::applies(pod, member.container, code));
+                stays += i32::from(!restart::should_restart(pod, member.container, code));
             }
         }
     }
@@ -75,15 +75,15 @@ pub(super) fn of(
     }
 }
 
-fn standing(status: &ContainerStatus) -> Standing {
+fn run_state(status: &ContainerStatus) -> RunState {
     let last = status.last_state.as_ref().and_then(|last| last.terminated.as_ref());
     match &status.state {
-        Some(ContainerState { running: Some(_), .. }) => Standing::Running,
-        Some(ContainerState { terminated: Some(ended), .. }) => Standing::Stopped(ended.exit_code),
+        Some(ContainerState { running: Some(_), .. }) => RunState::Running,
+        Some(ContainerState { terminated: Some(ended), .. }) => RunState::Stopped(ended.exit_code),
         Some(ContainerState { waiting: Some(_), .. }) => {
-            last.map_or(Standing::Waiting, |last| Standing::Stopped(last.exit_code))
+            last.map_or(RunState::Waiting, |last| RunState::Stopped(last.exit_code))
         }
-        _ => Standing::Unknown,
+        _ => RunState::Unknown,
     }
 }
 

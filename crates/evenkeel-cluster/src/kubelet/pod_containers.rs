@@ -24,7 +24,7 @@ impl Role {
 
 /// One container of a pod.
 #[derive(Clone, Copy)]
-pub(super) struct Member<'a> {
+pub(super) struct PodContainer<'a> {
     pub(super) role: Role,
     pub(super) name: &'a str,
     pub(super) image: &'a str,
@@ -36,17 +36,17 @@ pub(super) struct Member<'a> {
 }
 
 /// Returns init containers, then app containers, then ephemeral containers.
-pub(super) fn of(pod: &Pod) -> impl Iterator<Item = Member<'_>> {
+pub(super) fn of(pod: &Pod) -> impl Iterator<Item = PodContainer<'_>> {
     let spec = pod.spec.as_ref();
     let inits = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let inits = inits.map(|container| {
         let stays = container.restart_policy.as_deref() == Some("Always");
-        Member::new(if stays { Role::Sidecar } else { Role::Init }, container)
+        PodContainer::new(if stays { Role::Sidecar } else { Role::Init }, container)
     });
     let apps = spec.into_iter().flat_map(|spec| &spec.containers);
-    let apps = apps.map(|container| Member::new(Role::App, container));
+    let apps = apps.map(|container| PodContainer::new(Role::App, container));
     let ephemeral = spec.into_iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
-    inits.chain(apps).chain(ephemeral.map(Member::ephemeral))
+    inits.chain(apps).chain(ephemeral.map(PodContainer::ephemeral))
 }
 
 /// Whether the pod has init containers, sidecars included.
@@ -55,7 +55,7 @@ pub(super) fn has_inits(pod: &Pod) -> bool {
     inits.is_some_and(|inits| !inits.is_empty())
 }
 
-impl<'a> Member<'a> {
+impl<'a> PodContainer<'a> {
     fn new(role: Role, container: &'a Container) -> Self {
         Self {
             role,
@@ -91,7 +91,7 @@ impl<'a> Member<'a> {
     }
 
     /// Returns command and arguments.
-    pub(super) fn words(&self) -> Vec<&'a str> {
+    pub(super) fn command_line(&self) -> Vec<&'a str> {
         let words = self.command.into_iter().chain(self.args).flatten();
         words.map(String::as_str).collect()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Probe;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod_containers::Member;
+use super::pod_containers::PodContainer;
 use super::simulation::PodSimulation;
 
 /// The kind of a probe.
@@ -41,7 +41,11 @@ struct Failing {
 
 impl Timeline {
     /// `delay` is the minimum time until a container is ready.
-    pub(super) fn of(member: &Member<'_>, simulation: &PodSimulation, delay: Duration) -> Self {
+    pub(super) fn of(
+        member: &PodContainer<'_>,
+        simulation: &PodSimulation,
+        delay: Duration,
+    ) -> Self {
         let mut failing = Vec::new();
         let startup = member.startup();
         let started = match startup {
@@ -137,13 +141,13 @@ impl Failing {
 }
 
 /// Returns when the startup and readiness probes have succeeded, without failures.
-pub(super) fn passed(member: &Member<'_>) -> Duration {
+pub(super) fn passed(member: &PodContainer<'_>) -> Duration {
     let timeline = Timeline::of(member, &PodSimulation::default(), Duration::ZERO);
     timeline.ready.map_or(Duration::ZERO, |(from, _)| from)
 }
 
 /// Returns the grace period that a probe sets for the container it kills.
-pub(super) fn grace_period(member: &Member<'_>, kind: Kind) -> Option<i64> {
+pub(super) fn grace_period(member: &PodContainer<'_>, kind: Kind) -> Option<i64> {
     let probe = match kind {
         Kind::Startup => member.startup(),
         Kind::Liveness => member.liveness(),
@@ -153,7 +157,7 @@ pub(super) fn grace_period(member: &Member<'_>, kind: Kind) -> Option<i64> {
 }
 
 /// Returns the kubelet's message for a failed probe.
-pub(super) fn failure(member: &Member<'_>, kind: Kind, address: Option<&str>) -> String {
+pub(super) fn failure(member: &PodContainer<'_>, kind: Kind, address: Option<&str>) -> String {
     let (name, probe) = match kind {
         Kind::Startup => ("Startup", member.startup()),
         Kind::Readiness => ("Readiness", member.readiness()),

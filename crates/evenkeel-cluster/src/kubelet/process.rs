@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::command::{self, Course};
-use super::pod_containers::{Member, Role};
+use super::command::{self, Outcome};
+use super::pod_containers::{PodContainer, Role};
 use super::probes;
 use super::simulation::PodSimulation;
 use crate::options::Delays;
@@ -29,29 +29,29 @@ impl Process {
     /// Returns the process of a container: that of its simulation, or else of its command, or else
     /// of its role.
     pub(super) fn of(
-        member: &Member<'_>,
+        member: &PodContainer<'_>,
         pod: &Pod,
         simulation: &PodSimulation,
         delays: &Delays,
     ) -> Self {
-        let words = member.words();
-        let course = command::course(&words);
-        let exit = match (simulation.exit, course) {
+        let words = member.command_line();
+        let outcome = command::outcome(&words);
+        let exit = match (simulation.exit, outcome) {
             (Some(exit), _) => Some(exit),
-            (None, Some(Course::Ends(time, code))) => Some((time, code)),
-            (None, Some(Course::RunsOn)) => None,
+            (None, Some(Outcome::Exits(time, code))) => Some((time, code)),
+            (None, Some(Outcome::RunsForever)) => None,
             (None, None) => by_role(member, pod, !words.is_empty(), delays),
         };
         // The kernel does not deliver SIGTERM to PID 1 without a handler, which `sleep` and a
         // simple shell script are. In a shared process namespace they are not PID 1.
         let shared = pod.spec.as_ref().and_then(|spec| spec.share_process_namespace) == Some(true);
-        let deaf = course.is_some() && !shared;
+        let ignores_term = outcome.is_some() && !shared;
         // A server shuts down gracefully; an interrupted task has not succeeded.
-        let code = if exit.is_some() || course.is_some() { TERMINATED } else { 0 };
+        let code = if exit.is_some() || outcome.is_some() { TERMINATED } else { 0 };
         let term = match simulation.stop_after {
             _ if simulation.ignore_term => None,
             Some(time) => Some((time, code)),
-            None if deaf => None,
+            None if ignores_term => None,
             None => Some((delays.stop, code)),
         };
         Self { exit, term }
@@ -60,7 +60,7 @@ impl Process {
 
 /// Returns when a process exits whose command is not recognized.
 fn by_role(
-    member: &Member<'_>,
+    member: &PodContainer<'_>,
     pod: &Pod,
     has_command: bool,
     delays: &Delays,
@@ -86,7 +86,7 @@ fn is_of_job(pod: &Pod) -> bool {
 }
 
 /// Returns how long the preStop hook of a container takes.
-pub(super) fn pre_stop(member: &Member<'_>) -> Duration {
+pub(super) fn pre_stop(member: &PodContainer<'_>) -> Duration {
     let hook = member.lifecycle().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
     let Some(hook) = hook else { return Duration::ZERO };
     if let Some(sleep) = &hook.sleep {
@@ -94,9 +94,9 @@ pub(super) fn pre_stop(member: &Member<'_>) -> Duration {
     }
     let command = hook.exec.as_ref().and_then(|exec| exec.command.as_ref());
     let words: Vec<&str> = command.into_iter().flatten().map(String::as_str).collect();
-    match command::course(&words) {
-        Some(Course::Ends(time, _)) => time,
-        Some(Course::RunsOn) => Duration::MAX,
+    match command::outcome(&words) {
+        Some(Outcome::Exits(time, _)) => time,
+        Some(Outcome::RunsForever) => Duration::MAX,
         None => Duration::ZERO,
     }
 }

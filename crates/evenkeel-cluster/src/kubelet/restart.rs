@@ -5,22 +5,22 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
 
 /// The initial backoff of a kubelet, for restarts and pulls; it doubles up to the maximum.
-const FIRST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(300);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
 /// Returns the backoff that follows `before`.
 pub(super) fn next(before: Duration) -> Duration {
-    (before * 2).clamp(FIRST, LONGEST)
+    (before * 2).clamp(INITIAL_BACKOFF, MAX_BACKOFF)
 }
 
 /// Whether a container has run long enough to reset its backoff.
-pub(super) fn forgives(ran: Duration) -> bool {
-    ran > LONGEST * 2
+pub(super) fn resets_backoff(ran: Duration) -> bool {
+    ran > MAX_BACKOFF * 2
 }
 
 /// Whether a container is restarted after this exit code, by its own restart policy or that of its
 /// pod.
-pub(super) fn applies(pod: &Pod, container: Option<&Container>, code: i32) -> bool {
+pub(super) fn should_restart(pod: &Pod, container: Option<&Container>, code: i32) -> bool {
     let rules = container.and_then(|container| container.restart_policy_rules.as_ref());
     if rules.into_iter().flatten().any(|rule| matches(rule, code)) {
         return true;
@@ -33,7 +33,7 @@ pub(super) fn applies(pod: &Pod, container: Option<&Container>, code: i32) -> bo
 }
 
 /// Whether a container that the kubelet killed is restarted, regardless of its exit code.
-pub(super) fn applies_to_killed(pod: &Pod, container: Option<&Container>) -> bool {
+pub(super) fn should_restart_killed(pod: &Pod, container: Option<&Container>) -> bool {
     policy(pod, container) != "Never"
 }
 
@@ -77,7 +77,11 @@ mod tests {
             let container =
                 json!({"name": "app", "restartPolicy": own, "restartPolicyRules": rules});
             let container: Container = serde_json::from_value(container).unwrap();
-            assert_eq!(applies(&pod, Some(&container), code), wanted, "{own:?} {rules} {code}");
+            assert_eq!(
+                should_restart(&pod, Some(&container), code),
+                wanted,
+                "{own:?} {rules} {code}"
+            );
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::instance::{Exited, Instance, Running, State, Termination};
 use super::lifecycle::{Ending, Lifecycle};
-use super::pod_containers::{self, Member, Role};
+use super::pod_containers::{self, PodContainer, Role};
 use super::restart;
 use crate::pods;
 
@@ -17,7 +17,7 @@ impl Lifecycle {
     /// Restores the state from the pod status.
     pub(super) fn restore(&mut self, pod: &Pod, now: Instant, wall: &Time) {
         if pods::is_terminal(pod) {
-            self.ending = Some(Ending::Before);
+            self.ending = Some(Ending::AlreadyTerminal);
         }
         let Some(status) = &pod.status else { return };
         if let Some(start) = &status.start_time {
@@ -31,7 +31,7 @@ impl Lifecycle {
         if statuses.is_empty() {
             return;
         }
-        let shown = |member: &Member<'_>| {
+        let shown = |member: &PodContainer<'_>| {
             statuses.iter().find(|status| status.name == member.name).copied()
         };
         let instances: Vec<(Role, Instance)> = pod_containers::of(pod)
@@ -51,7 +51,7 @@ impl Lifecycle {
     }
 }
 
-fn instance(pod: &Pod, member: &Member<'_>, old: &ContainerStatus, now: Instant) -> Instance {
+fn instance(pod: &Pod, member: &PodContainer<'_>, old: &ContainerStatus, now: Instant) -> Instance {
     let mut instance = Instance::new();
     instance.restarts = old.restart_count;
     let last = old.last_state.as_ref().and_then(|last| last.terminated.as_ref());
@@ -82,7 +82,7 @@ fn instance(pod: &Pod, member: &Member<'_>, old: &ContainerStatus, now: Instant)
         Role::Sidecar => true,
         Role::Ephemeral => false,
         Role::Init if end.code == 0 => false,
-        Role::Init | Role::App => restart::applies(pod, member.container, end.code),
+        Role::Init | Role::App => restart::should_restart(pod, member.container, end.code),
     };
     instance.initialized = member.role == Role::Init && end.code == 0;
     let restart = restarts.then_some((now, Duration::ZERO));

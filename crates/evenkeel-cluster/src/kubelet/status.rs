@@ -6,19 +6,24 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::conditions::Source;
-use super::events::{Named, OVERDUE};
+use super::conditions::ConditionInputs;
+use super::events::{DEADLINE_EXCEEDED, PodName};
 use super::image::PullError;
 use super::instance::{Exited, Instance, NoImage, State, Termination, container_id};
 use super::lifecycle::Lifecycle;
 use super::phase;
-use super::pod_containers::{self, Member, Role};
+use super::pod_containers::{self, PodContainer, Role};
 use super::process::KILLED;
-use crate::nodes::Facts;
+use crate::nodes::NodeProperties;
 use crate::pods;
 
 /// Returns the status of a pod.
-pub(super) fn of(pod: &Pod, lifecycle: &Lifecycle, facts: &Facts, wall: &Time) -> PodStatus {
+pub(super) fn of(
+    pod: &Pod,
+    lifecycle: &Lifecycle,
+    properties: &NodeProperties,
+    wall: &Time,
+) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default();
     let over = lifecycle.is_over();
     let mut lists: [Vec<ContainerStatus>; 3] = Default::default();
@@ -38,15 +43,16 @@ pub(super) fn of(pod: &Pod, lifecycle: &Lifecycle, facts: &Facts, wall: &Time) -
         phase(pod, lifecycle, &statuses, initialized)
     };
     if over {
-        lose(pod, &mut inits, &mut apps, initialized);
+        mark_lost(pod, &mut inits, &mut apps, initialized);
     }
     // The kubelet sorts them by name.
     apps.sort_by(|one, other| one.name.cmp(&other.name));
     ephemeral.sort_by(|one, other| one.name.cmp(&other.name));
     let statuses: Vec<&ContainerStatus> = inits.iter().chain(&apps).collect();
-    let source = Source { pod, statuses: &statuses, phase, sandbox: lifecycle.sandbox, wall };
-    let conditions = source.conditions(&old);
-    let host = facts.address.clone();
+    let inputs =
+        ConditionInputs { pod, statuses: &statuses, phase, sandbox: lifecycle.sandbox, wall };
+    let conditions = inputs.conditions(&old);
+    let host = properties.address.clone();
     let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
     let address = match lifecycle.address {
         _ if on_host => host.clone(),
@@ -54,9 +60,9 @@ pub(super) fn of(pod: &Pod, lifecycle: &Lifecycle, facts: &Facts, wall: &Time) -
         _ => None,
     };
     let address = address.or(old.pod_ip.clone());
-    let overdue = lifecycle.overdue && phase == "Failed";
-    let reason = overdue.then(|| "DeadlineExceeded".to_owned());
-    let message = overdue.then(|| OVERDUE.to_owned());
+    let deadline_exceeded = lifecycle.deadline_exceeded && phase == "Failed";
+    let reason = deadline_exceeded.then(|| "DeadlineExceeded".to_owned());
+    let message = deadline_exceeded.then(|| DEADLINE_EXCEEDED.to_owned());
     let listed = |list: Vec<ContainerStatus>| Some(list).filter(|list| !list.is_empty());
     PodStatus {
         conditions: Some(conditions),
@@ -92,7 +98,7 @@ fn phase<'a>(
         ("Succeeded" | "Failed", false) => pods::phase(pod),
         // Containers that never ran are given up.
         ("Pending" | "Running", true) => "Failed",
-        ("Succeeded", true) if lifecycle.overdue => "Failed",
+        ("Succeeded", true) if lifecycle.deadline_exceeded => "Failed",
         _ => phase,
     }
 }
@@ -100,7 +106,7 @@ fn phase<'a>(
 fn container(
     pod: &Pod,
     lifecycle: &Lifecycle,
-    member: &Member<'_>,
+    member: &PodContainer<'_>,
     instance: &Instance,
 ) -> ContainerStatus {
     let mut status = ContainerStatus {
@@ -150,8 +156,13 @@ fn container(
 }
 
 /// Marks containers without a recorded state as `ContainerStatusUnknown` once the pod is over.
-fn lose(pod: &Pod, inits: &mut [ContainerStatus], apps: &mut [ContainerStatus], initialized: bool) {
-    let begun = |status: &ContainerStatus| {
+fn mark_lost(
+    pod: &Pod,
+    inits: &mut [ContainerStatus],
+    apps: &mut [ContainerStatus],
+    initialized: bool,
+) {
+    let started = |status: &ContainerStatus| {
         let state = status.state.as_ref();
         state.is_none_or(|state| state.waiting.is_none()) || status.last_state.is_some()
     };
@@ -159,7 +170,7 @@ fn lose(pod: &Pod, inits: &mut [ContainerStatus], apps: &mut [ContainerStatus], 
         let ended = last.state.as_ref().and_then(|state| state.terminated.as_ref());
         last.started == Some(true) || ended.is_some_and(|ended| ended.exit_code == 0)
     });
-    let first = inits.iter().rposition(begun).unwrap_or(0);
+    let first = inits.iter().rposition(started).unwrap_or(0);
     let lost = inits.iter_mut().take(first + 1);
     let apps = apps.iter_mut().filter(|_| initialized || done || !pod_containers::has_inits(pod));
     for status in lost.chain(apps) {
@@ -189,13 +200,13 @@ fn no_image(failed: &NoImage) -> ContainerState {
     waiting(error.reason(), Some(message))
 }
 
-fn back_off(pod: &Pod, member: &Member<'_>, exited: &Exited) -> String {
+fn back_off(pod: &Pod, member: &PodContainer<'_>, exited: &Exited) -> String {
     let delay = go_duration(exited.restart.map_or(0, |(_, delay)| delay.as_secs()));
-    let (name, pod) = (member.name, Named(pod));
+    let (name, pod) = (member.name, PodName(pod));
     format!("back-off {delay} restarting failed container={name} pod={pod}")
 }
 
-fn volume_mounts(member: &Member<'_>) -> Option<Vec<VolumeMountStatus>> {
+fn volume_mounts(member: &PodContainer<'_>) -> Option<Vec<VolumeMountStatus>> {
     let mounts = member.container?.volume_mounts.as_ref()?;
     let status = mounts.iter().map(|mount| {
         let read_only = mount.read_only == Some(true);

@@ -9,7 +9,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::testing::virtual_cluster::{World, until};
+use crate::testing::virtual_cluster::{VirtualCluster, until};
 use crate::{ClusterOptions, Delays, POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulations};
 
 fn pod(simulation: &str, policy: &str) -> Value {
@@ -44,20 +44,21 @@ async fn a_pod_comes_up_in_the_time_it_is_given() {
     let second = Duration::from_secs(1);
     let delays =
         Delays { schedule: second, start: 2 * second, ready: 4 * second, ..Delays::default() };
-    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
-    let begun = Instant::now();
-    world.create::<Pod>(pod("", "Always")).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
+    let started = Instant::now();
+    cluster.create::<Pod>(pod("", "Always")).await;
     let bound = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-    world.until_one::<Pod>("one", bound).await;
-    assert_eq!(begun.elapsed().as_secs(), 1);
-    let one = world.until_one::<Pod>("one", |pod| waiting(pod).is_some()).await;
+    cluster.until_one::<Pod>("one", bound).await;
+    assert_eq!(started.elapsed().as_secs(), 1);
+    let one = cluster.until_one::<Pod>("one", |pod| waiting(pod).is_some()).await;
     assert_eq!((phase(&one), waiting(&one)), ("Pending", Some("ContainerCreating")));
     assert_eq!(one.status.as_ref().unwrap().pod_ip, None);
-    let one = world.until_one::<Pod>("one", |pod| phase(pod) == "Running").await;
-    assert_eq!(begun.elapsed().as_secs(), 3);
+    let one = cluster.until_one::<Pod>("one", |pod| phase(pod) == "Running").await;
+    assert_eq!(started.elapsed().as_secs(), 3);
     assert_eq!(conditions(&one)["Ready"], "False");
-    let one = world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    assert_eq!(begun.elapsed().as_secs(), 7);
+    let one = cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
+    assert_eq!(started.elapsed().as_secs(), 7);
     for name in ["PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers"] {
         assert_eq!(conditions(&one)[name], "True", "{name}");
     }
@@ -69,11 +70,11 @@ async fn a_pod_comes_up_in_the_time_it_is_given() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_loop_backs_off_longer_each_time() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Pod>(pod("crash-loop", "Always")).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Pod>(pod("crash-loop", "Always")).await;
     let mut backoffs = Vec::new();
     let mut last = (Instant::now(), 0);
-    world
+    cluster
         .until_one::<Pod>("one", |pod| {
             let restarts = container(pod).map_or(0, |container| container.restart_count);
             if restarts > last.1 {
@@ -85,7 +86,7 @@ async fn a_crash_loop_backs_off_longer_each_time() {
         .await;
     // The first restart comes at once, together with the second crash.
     assert_eq!(backoffs, [0, 10, 20, 40, 80]);
-    let one = world.until_one::<Pod>("one", |p| waiting(p) == Some("CrashLoopBackOff")).await;
+    let one = cluster.until_one::<Pod>("one", |p| waiting(p) == Some("CrashLoopBackOff")).await;
     assert_eq!(phase(&one), "Running");
     assert_eq!(conditions(&one)["Ready"], "False");
     let last = container(&one).unwrap().last_state.as_ref().unwrap();
@@ -94,7 +95,7 @@ async fn a_crash_loop_backs_off_longer_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn plans_come_true() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     for (name, simulation, policy, wanted) in [
         ("pulls", "image-pull-error", "Always", "Pending"),
         ("sulks", "never-ready", "Always", "Running"),
@@ -103,9 +104,9 @@ async fn plans_come_true() {
     ] {
         let mut object = pod(simulation, policy);
         object["metadata"]["name"] = json!(name);
-        let begun = Instant::now();
-        world.create::<Pod>(object).await;
-        let one = world
+        let started = Instant::now();
+        cluster.create::<Pod>(object).await;
+        let one = cluster
             .until_one::<Pod>(name, |pod| phase(pod) == wanted && container(pod).is_some())
             .await;
         assert_eq!(conditions(&one)["Ready"], "False", "{name}");
@@ -117,9 +118,9 @@ async fn plans_come_true() {
             _ => assert_eq!(ended, None),
         }
         let took = if ended.is_some() { 5 } else { 0 };
-        assert_eq!(begun.elapsed().as_secs(), took, "{name}");
+        assert_eq!(started.elapsed().as_secs(), took, "{name}");
     }
-    world.until_one::<Pod>("pulls", |pod| waiting(pod) == Some("ImagePullBackOff")).await;
+    cluster.until_one::<Pod>("pulls", |pod| waiting(pod) == Some("ImagePullBackOff")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,42 +129,45 @@ async fn plans_can_be_set_for_pods_that_have_none() {
         let image = pod.spec.as_ref()?.containers.first()?.image.as_deref()?;
         image.ends_with(":broken").then(PodSimulation::image_pull_error)
     });
-    let world = World::start(ClusterOptions { pod_simulations, ..ClusterOptions::default() }).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { pod_simulations, ..ClusterOptions::default() })
+            .await;
     let mut object = pod("", "Always");
     object["metadata"]["annotations"] = json!({});
     object["spec"]["containers"][0]["image"] = json!("app:broken");
-    world.create::<Pod>(object).await;
-    world.until_one::<Pod>("one", |pod| waiting(pod) == Some("ErrImagePull")).await;
+    cluster.create::<Pod>(object).await;
+    cluster.until_one::<Pod>("one", |pod| waiting(pod) == Some("ErrImagePull")).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_runs_can_be_made_to_fail() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Pod>(pod("", "Always")).await;
-    world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    world.cluster.simulate("default", "one", &PodSimulation::crash_loop()).await.unwrap();
-    world.until_one::<Pod>("one", |pod| waiting(pod) == Some("CrashLoopBackOff")).await;
-    world.cluster.simulate("default", "one", &PodSimulation::default()).await.unwrap();
-    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Pod>(pod("", "Always")).await;
+    cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
+    cluster.inner.simulate("default", "one", &PodSimulation::crash_loop()).await.unwrap();
+    cluster.until_one::<Pod>("one", |pod| waiting(pod) == Some("CrashLoopBackOff")).await;
+    cluster.inner.simulate("default", "one", &PodSimulation::default()).await.unwrap();
+    cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_stops_within_its_grace_period() {
     let delays = Delays { stop: Duration::from_secs(4), ..Delays::default() };
-    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     for (simulation, grace, took, code) in
         [("", 30, 4, 0), ("ignore-term", 30, 30, 137), ("", 2, 2, 137), ("ignore-term", 0, 0, 137)]
     {
-        world.create::<Pod>(pod(simulation, "Always")).await;
-        world.until_one::<Pod>("one", crate::pods::is_ready).await;
-        let begun = Instant::now();
-        world
+        cluster.create::<Pod>(pod(simulation, "Always")).await;
+        cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
+        let started = Instant::now();
+        cluster
             .api::<Pod>()
             .delete("one", &DeleteParams::default().grace_period(grace))
             .await
             .unwrap();
         let mut codes = Vec::new();
-        world
+        cluster
             .until::<Pod>("it is gone", |pods| {
                 if let Some(pod) = pods.get("one") {
                     // The final delete has no grace period.
@@ -175,7 +179,7 @@ async fn a_deleted_pod_stops_within_its_grace_period() {
                 pods.is_empty()
             })
             .await;
-        assert_eq!(begun.elapsed().as_secs(), took, "{simulation} {grace}");
+        assert_eq!(started.elapsed().as_secs(), took, "{simulation} {grace}");
         codes.dedup();
         if grace > 0 {
             assert_eq!(codes, [code], "{simulation} {grace}");
@@ -186,17 +190,18 @@ async fn a_deleted_pod_stops_within_its_grace_period() {
 #[tokio::test(start_paused = true)]
 async fn init_containers_are_done_before_the_others_begin() {
     let delays = Delays { start: Duration::from_secs(1), ..Delays::default() };
-    let world = World::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
     let mut object = pod("", "Always");
     object["spec"]["initContainers"] = json!([
         {"name": "first", "image": "init:1"},
         {"name": "stays", "image": "init:1", "restartPolicy": "Always"},
     ]);
-    world.create::<Pod>(object).await;
-    let one = world.until_one::<Pod>("one", |pod| waiting(pod).is_some()).await;
+    cluster.create::<Pod>(object).await;
+    let one = cluster.until_one::<Pod>("one", |pod| waiting(pod).is_some()).await;
     assert_eq!(waiting(&one), Some("PodInitializing"));
     assert_eq!(conditions(&one)["Initialized"], "False");
-    let one = world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let one = cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
     let inits = one.status.as_ref().unwrap().init_container_statuses.clone().unwrap();
     let states: Vec<_> = inits.iter().map(|init| init.state.clone().unwrap()).collect();
     assert!(states[0].terminated.is_some() && states[1].running.is_some(), "{states:?}");
@@ -205,25 +210,26 @@ async fn init_containers_are_done_before_the_others_begin() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_init_container_holds_back_the_app_container() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = pod("", "Always");
     object["spec"]["initContainers"] =
         json!([{"name": "migrate", "image": "init:1", "command": ["sh", "-c", "exit 1"]}]);
-    world.create::<Pod>(object).await;
+    cluster.create::<Pod>(object).await;
     let state = |pod: &Pod| {
         let inits = pod.status.as_ref()?.init_container_statuses.as_ref()?;
         inits.first()?.state.as_ref()?.waiting.as_ref()?.reason.clone()
     };
     let looping = |pod: &Pod| state(pod).as_deref() == Some("CrashLoopBackOff");
-    let one = world.until_one::<Pod>("one", looping).await;
+    let one = cluster.until_one::<Pod>("one", looping).await;
     assert_eq!((phase(&one), waiting(&one)), ("Pending", Some("PodInitializing")));
     assert_eq!(container(&one).unwrap().container_id, None, "it has never run");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
-    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
-    let nodes: Api<Node> = Api::all(world.client.clone());
+    let cluster =
+        VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
     let ready = |wanted: &'static str| {
         move |nodes: &BTreeMap<String, Node>| {
             let node = nodes.get("node-1");
@@ -234,23 +240,23 @@ async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
     until(&nodes, "ready", ready("True")).await;
     let mut object = pod("", "Always");
     object["spec"]["nodeName"] = json!("node-1");
-    world.create::<Pod>(object).await;
-    world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    let begun = Instant::now();
-    world.cluster.take_node_down("node-1").await.unwrap();
+    cluster.create::<Pod>(object).await;
+    cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let started = Instant::now();
+    cluster.inner.take_node_down("node-1").await.unwrap();
     until(&nodes, "unknown", ready("Unknown")).await;
-    assert!((40..=61).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
-    world.until_one::<Pod>("one", |pod| conditions(pod)["Ready"] == "False").await;
+    assert!((40..=61).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+    cluster.until_one::<Pod>("one", |pod| conditions(pod)["Ready"] == "False").await;
     // Every pod tolerates the taint for five minutes by default. Then it is deleted, and remains
     // until its kubelet reports that it has stopped.
     let gone = Instant::now();
-    world.until_one::<Pod>("one", |pod| pod.metadata.deletion_timestamp.is_some()).await;
+    cluster.until_one::<Pod>("one", |pod| pod.metadata.deletion_timestamp.is_some()).await;
     assert!((299..=301).contains(&gone.elapsed().as_secs()), "{:?}", gone.elapsed());
-    world.pass(Duration::from_secs(120)).await;
-    assert!(world.api::<Pod>().get_opt("one").await.unwrap().is_some());
-    world.cluster.bring_node_up("node-1").await.unwrap();
+    cluster.advance(Duration::from_secs(120)).await;
+    assert!(cluster.api::<Pod>().get_opt("one").await.unwrap().is_some());
+    cluster.inner.bring_node_up("node-1").await.unwrap();
     until(&nodes, "ready again", ready("True")).await;
-    world.until::<Pod>("gone", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("gone", BTreeMap::is_empty).await;
     until(&nodes, "no taints", |nodes| {
         nodes["node-1"].spec.as_ref().is_none_or(|spec| spec.taints.is_none())
     })
@@ -259,23 +265,24 @@ async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_deleted_node_are_removed() {
-    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
-    let nodes: Api<Node> = Api::all(world.client.clone());
+    let cluster =
+        VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
     until(&nodes, "two", |nodes| nodes.len() == 2).await;
     let mut object = pod("", "Always");
     object["spec"]["nodeName"] = json!("node-1");
-    world.create::<Pod>(object).await;
-    world.until_one::<Pod>("one", crate::pods::is_ready).await;
+    cluster.create::<Pod>(object).await;
+    cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
     nodes.delete("node-1", &DeleteParams::default()).await.unwrap();
-    world.until::<Pod>("gone", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("gone", BTreeMap::is_empty).await;
     assert!(nodes.get_opt("node-1").await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_renew_their_leases() {
     use k8s_openapi::api::coordination::v1::Lease;
-    let world = World::start(ClusterOptions::default()).await;
-    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "kube-node-lease");
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "kube-node-lease");
     let mut times = Vec::new();
     until(&leases, "three renewals", |leases| {
         let lease = leases.get("node-1").and_then(|lease| lease.spec.as_ref());
@@ -292,30 +299,30 @@ async fn nodes_renew_their_leases() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_probes_is_ready_no_sooner_than_they_are_asked() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = pod("", "Always");
     object["spec"]["containers"][0]["readinessProbe"] =
         json!({"initialDelaySeconds": 7, "httpGet": {"port": 80}});
-    let begun = Instant::now();
-    world.create::<Pod>(object).await;
-    world.until_one::<Pod>("one", |pod| phase(pod) == "Running").await;
-    assert_eq!(begun.elapsed().as_secs(), 0);
-    world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    assert_eq!(begun.elapsed().as_secs(), 7);
+    let started = Instant::now();
+    cluster.create::<Pod>(object).await;
+    cluster.until_one::<Pod>("one", |pod| phase(pod) == "Running").await;
+    assert_eq!(started.elapsed().as_secs(), 0);
+    cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
+    assert_eq!(started.elapsed().as_secs(), 7);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plain_command_is_as_good_as_a_plan() {
-    let world = World::start(ClusterOptions::default()).await;
-    let begun = Instant::now();
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    let started = Instant::now();
     let mut sleeper = pod("", "Never");
     sleeper["spec"]["containers"] = json!([
         {"name": "nap", "image": "busybox", "command": ["sleep", "30"]},
         {"name": "slip", "image": "busybox", "command": ["sh", "-c"], "args": ["sleep 5; exit 7"]},
     ]);
-    world.create::<Pod>(sleeper).await;
-    let one = world.until_one::<Pod>("one", crate::pods::is_terminal).await;
-    assert_eq!((phase(&one), begun.elapsed().as_secs()), ("Failed", 30));
+    cluster.create::<Pod>(sleeper).await;
+    let one = cluster.until_one::<Pod>("one", crate::pods::is_terminal).await;
+    assert_eq!((phase(&one), started.elapsed().as_secs()), ("Failed", 30));
     let statuses = one.status.as_ref().unwrap().container_statuses.as_ref().unwrap();
     let codes: Vec<i32> = statuses
         .iter()
@@ -326,43 +333,43 @@ async fn a_plain_command_is_as_good_as_a_plan() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_not_restarted_runs_on_unless_it_has_work_to_do() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let startup = json!({"startupProbe": {"periodSeconds": 3, "httpGet": {"port": 80}}});
     for (name, more) in [("plain", json!({})), ("probed", startup)] {
         let mut object = pod("", "Never");
         object["metadata"]["name"] = json!(name);
         let container = object["spec"]["containers"][0].as_object_mut().unwrap();
         container.extend(more.as_object().unwrap().clone());
-        world.create::<Pod>(object).await;
-        world.until_one::<Pod>(name, crate::pods::is_ready).await;
+        cluster.create::<Pod>(object).await;
+        cluster.until_one::<Pod>(name, crate::pods::is_ready).await;
     }
-    world.pass(Duration::from_secs(600)).await;
-    let pods = world.until::<Pod>("both", |pods| pods.len() == 2).await;
+    cluster.advance(Duration::from_secs(600)).await;
+    let pods = cluster.until::<Pod>("both", |pods| pods.len() == 2).await;
     assert!(pods.values().all(|pod| phase(pod) == "Running" && crate::pods::is_ready(pod)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_sleep_is_killed_at_the_end_of_its_grace_period() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = pod("", "Never");
     object["spec"]["containers"][0]["command"] = json!(["sleep", "3600"]);
-    world.create::<Pod>(object).await;
-    world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    let begun = Instant::now();
-    world.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
-    world.pass(Duration::from_secs(29)).await;
-    let one = world.until_one::<Pod>("one", |_| true).await;
+    cluster.create::<Pod>(object).await;
+    cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let started = Instant::now();
+    cluster.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
+    cluster.advance(Duration::from_secs(29)).await;
+    let one = cluster.until_one::<Pod>("one", |_| true).await;
     assert!(one.metadata.deletion_timestamp.is_some());
     assert_eq!((phase(&one), conditions(&one)["Ready"].as_str()), ("Running", "True"));
     let mut end = None;
-    world
+    cluster
         .until::<Pod>("it is gone", |pods| {
             let one = pods.get("one").filter(|pod| crate::pods::is_terminal(pod));
             end = one.cloned().or(end.take());
             pods.is_empty()
         })
         .await;
-    assert_eq!(begun.elapsed().as_secs(), 30);
+    assert_eq!(started.elapsed().as_secs(), 30);
     let end = end.unwrap();
     let state = container(&end).unwrap().state.clone().unwrap().terminated.unwrap();
     assert_eq!(
@@ -373,25 +380,25 @@ async fn a_deleted_sleep_is_killed_at_the_end_of_its_grace_period() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_is_seen_with_its_deletion_timestamp() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Pod>(pod("", "Always")).await;
-    world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    let begun = Instant::now();
-    world.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
-    world.until::<Pod>("it is gone", BTreeMap::is_empty).await;
-    let took = begun.elapsed();
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Pod>(pod("", "Always")).await;
+    cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
+    let started = Instant::now();
+    cluster.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
+    cluster.until::<Pod>("it is gone", BTreeMap::is_empty).await;
+    let took = started.elapsed();
     assert!((40..=100).contains(&took.as_millis()), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_name_the_container() {
     use k8s_openapi::api::core::v1::Event;
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<Pod>(pod("", "Always")).await;
-    world.until_one::<Pod>("one", crate::pods::is_ready).await;
-    world.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<Pod>(pod("", "Always")).await;
+    cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
+    cluster.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
     let wanted = ["Scheduled", "Pulled", "Created", "Started", "Killing"];
-    let events = world
+    let events = cluster
         .until::<Event>("all events", |events| {
             let has =
                 |reason: &&str| events.values().any(|it| it.reason.as_deref() == Some(reason));

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The results of deleting the content of a namespace.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct DeletionReport {
     /// Why discovery failed.
     pub(super) undiscovered: Option<String>,
     /// Why objects could not be deleted.
@@ -19,7 +19,7 @@ pub(super) struct Findings {
 }
 
 /// Type, reason and message of each condition with status False.
-const FINE: [(&str, &str, &str); 5] = [
+const FALSE_CONDITIONS: [(&str, &str, &str); 5] = [
     (
         "NamespaceDeletionDiscoveryFailure",
         "ResourcesDiscovered",
@@ -43,7 +43,7 @@ const FINE: [(&str, &str, &str); 5] = [
     ),
 ];
 
-impl Findings {
+impl DeletionReport {
     /// Returns the errors, if any.
     pub(super) fn error(&self) -> Option<String> {
         let all: Vec<&str> =
@@ -52,7 +52,7 @@ impl Findings {
     }
 
     /// Returns reason and message of a condition with status True.
-    fn holds(&self, condition: &str) -> Option<(&'static str, String)> {
+    fn true_condition(&self, condition: &str) -> Option<(&'static str, String)> {
         match condition {
             "NamespaceDeletionDiscoveryFailure" => {
                 Some(("DiscoveryFailed", self.undiscovered.clone()?))
@@ -95,8 +95,8 @@ impl Findings {
     /// Updates the conditions. Returns whether any changed.
     pub(super) fn set(&self, conditions: &mut Vec<NamespaceCondition>, now: &Time) -> bool {
         let mut changed = false;
-        for (name, reason, message) in FINE {
-            let (status, reason, message) = match self.holds(name) {
+        for (name, reason, message) in FALSE_CONDITIONS {
+            let (status, reason, message) = match self.true_condition(name) {
                 Some((reason, message)) => ("True", reason, message),
                 None => ("False", reason, message.to_owned()),
             };

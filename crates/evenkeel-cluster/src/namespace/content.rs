@@ -9,15 +9,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::core::DynamicObject;
 
-use super::conditions::Findings;
+use super::conditions::DeletionReport;
 use crate::discovery::{Type, Types};
 
 /// How long finalizers of other controllers are given before the next attempt.
-const FINALIZERS: Duration = Duration::from_secs(15);
+const FINALIZER_ESTIMATE: Duration = Duration::from_secs(15);
 
 /// What is left after one attempt.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct RemainingContent {
     /// When it should be deleted; zero if nothing is left.
     pub(super) estimate: Duration,
     /// The types that have objects left.
@@ -30,19 +30,19 @@ pub(super) async fn remove(
     client: &Client,
     namespace: &str,
     age: Duration,
-    findings: &mut Findings,
-) -> Left {
-    let mut left = Left::default();
+    report: &mut DeletionReport,
+) -> RemainingContent {
+    let mut left = RemainingContent::default();
     let types = match Types::discover(client.kube()).await {
         Ok(types) => types,
         Err(error) => {
-            findings.undiscovered = Some(error.to_string());
+            report.undiscovered = Some(error.to_string());
             return left;
         }
     };
     if !types.stale.is_empty() {
         let (count, all) = (types.stale.len(), types.stale.join(", "));
-        findings.undiscovered =
+        report.undiscovered =
             Some(format!("Discovery failed for some groups, {count} failing: {all}"));
     }
     let deletable = |found: &&Type| found.kind.namespaced() && found.can(&["delete"]);
@@ -50,36 +50,38 @@ pub(super) async fn remove(
         types.iter().filter(deletable).partition(|found| found.kind.is("", "Pod"));
     for found in pods {
         match estimate_pods(client, namespace, age).await {
-            Ok(estimate) => round(client, found, namespace, estimate, findings, &mut left).await,
-            Err(error) => findings.failures.push(error.to_string()),
+            Ok(estimate) => {
+                delete_type(client, found, namespace, estimate, report, &mut left).await
+            }
+            Err(error) => report.failures.push(error.to_string()),
         }
     }
     if !left.kinds.is_empty() {
         // As upstream: remaining content is reported once the pods are deleted.
-        findings.remaining.clear();
-        findings.finalizers.clear();
+        report.remaining.clear();
+        report.finalizers.clear();
         return left;
     }
     for found in others {
-        round(client, found, namespace, Duration::ZERO, findings, &mut left).await;
+        delete_type(client, found, namespace, Duration::ZERO, report, &mut left).await;
     }
     left
 }
 
 /// Deletes all objects of one type and records what is left of them.
-async fn round(
+async fn delete_type(
     client: &Client,
     found: &Type,
     namespace: &str,
     estimate: Duration,
-    findings: &mut Findings,
-    left: &mut Left,
+    report: &mut DeletionReport,
+    left: &mut RemainingContent,
 ) {
     let kind = &found.kind;
     let remaining = match delete(client, found, namespace).await {
         Ok(remaining) => remaining,
         Err(error) => {
-            findings.failures.push(error.to_string());
+            report.failures.push(error.to_string());
             left.estimate = left.estimate.max(estimate);
             return;
         }
@@ -89,19 +91,19 @@ async fn round(
     }
     let mut finalized = false;
     for name in remaining.iter().flat_map(|meta| meta.finalizers.iter().flatten()) {
-        *findings.finalizers.entry(name.clone()).or_default() += 1;
+        *report.finalizers.entry(name.clone()).or_default() += 1;
         finalized = true;
     }
     let name = format!("{}.{}", kind.plural(), kind.group());
-    findings.remaining.insert(name, remaining.len());
+    report.remaining.insert(name, remaining.len());
     left.kinds.push(kind.clone());
     if !estimate.is_zero() {
         left.estimate = left.estimate.max(estimate);
     } else if finalized {
-        left.estimate = left.estimate.max(FINALIZERS);
+        left.estimate = left.estimate.max(FINALIZER_ESTIMATE);
     } else {
         let (group, version, plural) = (kind.group(), kind.version(), kind.plural());
-        findings.failures.push(format!(
+        report.failures.push(format!(
             "unexpected items still remain in namespace: {namespace} for gvr: \
              {group}/{version}, Resource={plural}"
         ));
@@ -132,7 +134,7 @@ async fn delete(
         for name in present.iter().filter_map(|meta| meta.name.as_deref()) {
             match api.delete(name, &background).await {
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => {}
-                answer => drop(answer?),
+                result => drop(result?),
             }
         }
     }

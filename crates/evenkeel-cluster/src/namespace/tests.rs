@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::NAME;
 use crate::Cluster;
-use crate::testing::{cluster, create, object, settle, until, until_gone};
+use crate::testing::{cluster, create, object, until, until_gone, wait_until_idle};
 
 async fn namespace(cluster: &Cluster, name: &str) -> Namespace {
     let api: Api<Namespace> = Api::all(cluster.client());
@@ -98,17 +98,17 @@ async fn finalizers_hold_a_namespace_and_are_told() {
         create::<ConfigMap>(&cluster, held).await;
     }
     delete(&cluster, "shop").await;
-    let told = until::<Namespace>(&cluster, &Key::cluster("shop"), |namespace| {
+    let terminating = until::<Namespace>(&cluster, &Key::cluster("shop"), |namespace| {
         !message(namespace, "NamespaceFinalizersRemaining").is_empty()
     })
     .await;
     assert_eq!(
-        message(&told, "NamespaceFinalizersRemaining"),
+        message(&terminating, "NamespaceFinalizersRemaining"),
         "Some content in the namespace has finalizers remaining: example.com/held in 2 resource \
          instances"
     );
     assert_eq!(
-        message(&told, "NamespaceContentRemaining"),
+        message(&terminating, "NamespaceContentRemaining"),
         "Some resources are remaining: configmaps. has 2 resource instances"
     );
     for (name, reason) in [
@@ -116,17 +116,17 @@ async fn finalizers_hold_a_namespace_and_are_told() {
         ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions"),
         ("NamespaceDeletionContentFailure", "ContentDeleted"),
     ] {
-        let condition = condition(&told, name).unwrap();
+        let condition = condition(&terminating, name).unwrap();
         assert_eq!((&*condition.status, condition.reason.as_deref()), ("False", Some(reason)));
     }
-    assert_eq!(told.status.unwrap().phase.as_deref(), Some("Terminating"));
+    assert_eq!(terminating.status.unwrap().phase.as_deref(), Some("Terminating"));
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "shop");
     let refused = maps
         .create(&PostParams::default(), &object(json!({"metadata": {"name": "late"}})))
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("being terminated"), "{refused}");
-    settle().await;
+    wait_until_idle().await;
     let before = tokio::time::Instant::now();
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     for name in ["one", "two"] {
@@ -155,7 +155,7 @@ async fn pods_get_their_time_and_everything_else_waits_for_them() {
         create(&cluster, json!({"metadata": {"name": "map", "namespace": "shop"}})).await;
     delete(&cluster, "shop").await;
     until::<Pod>(&cluster, &Key::of(&pod), |pod| pod.metadata.deletion_timestamp.is_some()).await;
-    settle().await;
+    wait_until_idle().await;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "shop");
     let left = maps.get("map").await.unwrap();
     assert_eq!(left.metadata.deletion_timestamp, None);

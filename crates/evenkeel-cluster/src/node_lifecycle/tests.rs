@@ -8,13 +8,13 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::testing::virtual_cluster::{World, until};
+use crate::testing::virtual_cluster::{VirtualCluster, until};
 use crate::{ClusterOptions, NODE_SIMULATION_ANNOTATION};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn set_down(world: &World, names: &[&str], down: bool) {
-    let nodes: Api<Node> = Api::all(world.client.clone());
+async fn set_down(cluster: &VirtualCluster, names: &[&str], down: bool) {
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
     let value = if down { json!("down") } else { json!(null) };
     let patch =
         Patch::Merge(json!({"metadata": {"annotations": {NODE_SIMULATION_ANNOTATION: value}}}));
@@ -32,8 +32,8 @@ fn is_ready(node: &Node) -> bool {
     super::ready(node).is_some_and(|ready| ready.status == "True")
 }
 
-async fn pod_on(world: &World, node: &str) {
-    world
+async fn pod_on(cluster: &VirtualCluster, node: &str) {
+    cluster
         .create::<Pod>(json!({
             "metadata": {"name": format!("on-{node}")},
             "spec": {"nodeName": node, "containers": [{"name": "app", "image": "app:1"}]},
@@ -41,29 +41,34 @@ async fn pod_on(world: &World, node: &str) {
         .await;
 }
 
-async fn nodes(world: &World, what: &str, test: impl Fn(&BTreeMap<String, Node>) -> bool) {
-    until(&Api::<Node>::all(world.client.clone()), what, test).await;
+async fn nodes(
+    cluster: &VirtualCluster,
+    what: &str,
+    test: impl Fn(&BTreeMap<String, Node>) -> bool,
+) {
+    until(&Api::<Node>::all(cluster.client.clone()), what, test).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_silent_node_are_evicted() {
-    let world = World::start(ClusterOptions { nodes: 3, ..ClusterOptions::default() }).await;
-    nodes(&world, "three", |nodes| nodes.len() == 3).await;
-    pod_on(&world, "node-1").await;
-    pod_on(&world, "node-2").await;
-    set_down(&world, &["node-1"], true).await;
-    nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { nodes: 3, ..ClusterOptions::default() }).await;
+    nodes(&cluster, "three", |nodes| nodes.len() == 3).await;
+    pod_on(&cluster, "node-1").await;
+    pod_on(&cluster, "node-2").await;
+    set_down(&cluster, &["node-1"], true).await;
+    nodes(&cluster, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
     // Every pod tolerates the taint for five minutes.
     let gone = |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
-    world.until::<Pod>("the pod goes", |pods| gone(pods.get("on-node-1"))).await;
-    assert!(!gone(world.api::<Pod>().get_opt("on-node-2").await.unwrap().as_ref()));
+    cluster.until::<Pod>("the pod goes", |pods| gone(pods.get("on-node-1"))).await;
+    assert!(!gone(cluster.api::<Pod>().get_opt("on-node-2").await.unwrap().as_ref()));
 }
 
 /// Returns the events with a reason, as object, type, reporting component and message.
-async fn events(world: &World, reason: &str, count: usize) -> Vec<String> {
+async fn events(cluster: &VirtualCluster, reason: &str, count: usize) -> Vec<String> {
     let is = |event: &&Event| event.reason.as_deref() == Some(reason);
     let all =
-        world.until::<Event>(reason, |events| events.values().filter(is).count() >= count).await;
+        cluster.until::<Event>(reason, |events| events.values().filter(is).count() >= count).await;
     let texts = all.values().filter(is).map(|event| {
         let about = &event.involved_object;
         assert!(about.uid.is_some(), "{event:?}");
@@ -78,37 +83,38 @@ async fn events(world: &World, reason: &str, count: usize) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn what_becomes_of_nodes_and_their_pods_is_recorded_as_events() {
-    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
-    nodes(&world, "two", |nodes| nodes.len() == 2).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
+    nodes(&cluster, "two", |nodes| nodes.len() == 2).await;
     assert_eq!(
-        events(&world, "RegisteredNode", 2).await,
+        events(&cluster, "RegisteredNode", 2).await,
         ["node-1", "node-2"].map(|name| {
             let message = format!("Node {name} event: Registered Node {name} in Controller");
             format!("Node|{name}|Normal|node-controller|{message}")
         })
     );
-    pod_on(&world, "node-1").await;
-    world.until_one::<Pod>("on-node-1", crate::pods::is_ready).await;
-    set_down(&world, &["node-1"], true).await;
+    pod_on(&cluster, "node-1").await;
+    cluster.until_one::<Pod>("on-node-1", crate::pods::is_ready).await;
+    set_down(&cluster, &["node-1"], true).await;
     assert_eq!(
-        events(&world, "NodeNotReady", 2).await,
+        events(&cluster, "NodeNotReady", 2).await,
         [
             "Node|node-1|Normal|node-controller|Node node-1 status is now: NodeNotReady",
             "Pod|on-node-1|Warning|node-controller|Node is not ready",
         ]
     );
     assert_eq!(
-        events(&world, "TaintManagerEviction", 1).await,
+        events(&cluster, "TaintManagerEviction", 1).await,
         [
             "Pod|on-node-1|Normal|taint-eviction-controller|Marking for deletion Pod default/on-node-1"
         ]
     );
     let target = |pod: &Pod| crate::pods::condition(pod, "DisruptionTarget").cloned();
-    let pod = world.until_one::<Pod>("on-node-1", |pod| target(pod).is_some()).await;
+    let pod = cluster.until_one::<Pod>("on-node-1", |pod| target(pod).is_some()).await;
     assert_eq!(target(&pod).unwrap().reason.as_deref(), Some("DeletionByTaintManager"));
-    Api::<Node>::all(world.client.clone()).delete("node-1", &Default::default()).await.unwrap();
+    Api::<Node>::all(cluster.client.clone()).delete("node-1", &Default::default()).await.unwrap();
     assert_eq!(
-        events(&world, "RemovingNode", 1).await,
+        events(&cluster, "RemovingNode", 1).await,
         [
             "Node|node-1|Normal|node-controller|Node node-1 event: Removing Node node-1 from Controller"
         ]
@@ -117,31 +123,32 @@ async fn what_becomes_of_nodes_and_their_pods_is_recorded_as_events() {
 
 #[tokio::test(start_paused = true)]
 async fn no_pod_is_evicted_while_no_node_is_ready() {
-    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
-    nodes(&world, "two", |nodes| nodes.len() == 2).await;
-    pod_on(&world, "node-1").await;
-    set_down(&world, &["node-1"], true).await;
-    nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
-    world.pass(2 * MINUTE).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
+    nodes(&cluster, "two", |nodes| nodes.len() == 2).await;
+    pod_on(&cluster, "node-1").await;
+    set_down(&cluster, &["node-1"], true).await;
+    nodes(&cluster, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
+    cluster.advance(2 * MINUTE).await;
     // The last node stops reporting: evictions stop.
-    set_down(&world, &["node-2"], true).await;
-    nodes(&world, "no evictions", |nodes| {
+    set_down(&cluster, &["node-2"], true).await;
+    nodes(&cluster, "no evictions", |nodes| {
         !nodes.values().any(is_ready) && !nodes.values().any(evicts)
     })
     .await;
-    world.pass(30 * MINUTE).await;
-    let pod = world.api::<Pod>().get("on-node-1").await.unwrap();
+    cluster.advance(30 * MINUTE).await;
+    let pod = cluster.api::<Pod>().get("on-node-1").await.unwrap();
     assert_eq!(pod.metadata.deletion_timestamp, None);
-    let listed = Api::<Node>::all(world.client.clone()).get("node-1").await.unwrap();
+    let listed = Api::<Node>::all(cluster.client.clone()).get("node-1").await.unwrap();
     let taints = listed.spec.unwrap().taints.unwrap();
     assert_eq!(taints.len(), 1, "nothing is scheduled there: {taints:?}");
     // One node is ready again, so evictions from the other start, and its pods have five minutes
     // again.
-    set_down(&world, &["node-2"], false).await;
-    nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
-    world.pass(4 * MINUTE).await;
-    assert!(world.api::<Pod>().get_opt("on-node-1").await.unwrap().is_some());
-    world
+    set_down(&cluster, &["node-2"], false).await;
+    nodes(&cluster, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
+    cluster.advance(4 * MINUTE).await;
+    assert!(cluster.api::<Pod>().get_opt("on-node-1").await.unwrap().is_some());
+    cluster
         .until::<Pod>("the pod goes", |pods| {
             pods.get("on-node-1").is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
         })
@@ -150,18 +157,19 @@ async fn no_pod_is_evicted_while_no_node_is_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_starts_anew_keeps_evicting() {
-    let world = World::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
-    nodes(&world, "two", |nodes| nodes.len() == 2).await;
-    set_down(&world, &["node-1"], true).await;
-    nodes(&world, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
+    let cluster =
+        VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
+    nodes(&cluster, "two", |nodes| nodes.len() == 2).await;
+    set_down(&cluster, &["node-1"], true).await;
+    nodes(&cluster, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
     let since = |nodes: &BTreeMap<String, Node>| {
         let taints = nodes["node-1"].spec.as_ref().unwrap().taints.clone().unwrap();
         taints.into_iter().find(|taint| taint.effect == "NoExecute").map(|taint| taint.time_added)
     };
-    let api = Api::<Node>::all(world.client.clone());
+    let api = Api::<Node>::all(cluster.client.clone());
     let before = since(&until(&api, "now", |_| true).await);
     let only = crate::testing::options(&[super::NAME]);
-    let _another = crate::run_controllers(world.client.clone(), &only).unwrap();
-    world.pass(MINUTE).await;
+    let _another = crate::run_controllers(cluster.client.clone(), &only).unwrap();
+    cluster.advance(MINUTE).await;
     assert_eq!(since(&until(&api, "later", |_| true).await), before);
 }

@@ -35,7 +35,7 @@ const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 #[derive(Default)]
 pub(super) struct Zones {
     zones: HashMap<String, Zone>,
-    nodes: HashMap<Key, Seen>,
+    nodes: HashMap<Key, NodeState>,
     /// Whether no node of the cluster is ready.
     disrupted: bool,
     /// Whether all nodes have been added.
@@ -43,7 +43,7 @@ pub(super) struct Zones {
 }
 
 /// The last observed state of a node.
-struct Seen {
+struct NodeState {
     zone: String,
     ready: bool,
     counts: bool,
@@ -54,7 +54,7 @@ struct Seen {
 
 struct Zone {
     /// All nodes.
-    members: usize,
+    nodes: usize,
     /// The nodes that are not excluded.
     size: usize,
     unready: usize,
@@ -146,19 +146,19 @@ impl Zones {
     }
 
     /// Adds all existing nodes.
-    pub(super) fn fill<'a>(&mut self, nodes: impl IntoIterator<Item = &'a Node>, now: Instant) {
+    pub(super) fn add_all<'a>(&mut self, nodes: impl IntoIterator<Item = &'a Node>, now: Instant) {
         for node in nodes {
-            self.note(&Key::of(node), Some(node), now);
+            self.update_node(&Key::of(node), Some(node), now);
         }
         self.complete = true;
-        self.judge(now);
+        self.update_rates(now);
     }
 
     /// Updates or removes a node. Returns the nodes for which evictions stop, start, or change
     /// their rate because of it.
     pub(super) fn observe(&mut self, key: &Key, node: Option<&Node>, now: Instant) -> Vec<Key> {
-        self.note(key, node, now);
-        self.judge(now)
+        self.update_node(key, node, now);
+        self.update_rates(now)
     }
 
     /// Whether no node of the cluster is ready.
@@ -168,26 +168,26 @@ impl Zones {
 
     /// Whether an unready node may be tainted. Once admitted, it stays admitted until it is ready.
     pub(super) fn admit(&mut self, key: &Key, now: Instant) -> Admission {
-        let Some(seen) = self.nodes.get_mut(key) else { return Admission::Stopped };
-        if seen.admitted {
+        let Some(state) = self.nodes.get_mut(key) else { return Admission::Stopped };
+        if state.admitted {
             return Admission::Now;
         }
-        let early = DELAY.saturating_sub(now.saturating_duration_since(seen.since));
+        let early = DELAY.saturating_sub(now.saturating_duration_since(state.since));
         if !early.is_zero() {
             return Admission::Later(early);
         }
-        let Some(zone) = self.zones.get_mut(&seen.zone) else { return Admission::Stopped };
+        let Some(zone) = self.zones.get_mut(&state.zone) else { return Admission::Stopped };
         let admission = zone.limiter.take(now);
-        seen.admitted = admission == Admission::Now;
+        state.admitted = admission == Admission::Now;
         admission
     }
 
-    fn note(&mut self, key: &Key, node: Option<&Node>, now: Instant) {
+    fn update_node(&mut self, key: &Key, node: Option<&Node>, now: Instant) {
         let before = self.nodes.remove(key);
         if let Some(before) = &before
             && let Some(zone) = self.zones.get_mut(&before.zone)
         {
-            zone.members -= 1;
+            zone.nodes -= 1;
             zone.size -= usize::from(before.counts);
             zone.unready -= usize::from(before.counts && !before.ready);
         }
@@ -195,31 +195,31 @@ impl Zones {
         let is_ready = ready(node).is_some_and(|ready| ready.status == "True");
         let excluded = node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(EXCLUDED));
         let kept = before.filter(|before| !before.ready && !is_ready);
-        let seen = Seen {
+        let state = NodeState {
             zone: zone_of(node),
             ready: is_ready,
             counts: !excluded,
             since: kept.as_ref().map_or(now, |kept| kept.since),
             admitted: kept.is_some_and(|kept| kept.admitted),
         };
-        let zone = self.zones.entry(seen.zone.clone()).or_insert_with(|| Zone {
-            members: 0,
+        let zone = self.zones.entry(state.zone.clone()).or_insert_with(|| Zone {
+            nodes: 0,
             size: 0,
             unready: 0,
             limiter: Limiter { rate: RATE, tokens: 1.0, at: now },
         });
-        zone.members += 1;
-        zone.size += usize::from(seen.counts);
-        zone.unready += usize::from(seen.counts && !seen.ready);
-        self.nodes.insert(key.clone(), seen);
+        zone.nodes += 1;
+        zone.size += usize::from(state.counts);
+        zone.unready += usize::from(state.counts && !state.ready);
+        self.nodes.insert(key.clone(), state);
     }
 
     /// Updates the rates. Returns the unready nodes of the zones whose rate changed.
-    fn judge(&mut self, now: Instant) -> Vec<Key> {
+    fn update_rates(&mut self, now: Instant) -> Vec<Key> {
         if !self.complete {
             return Vec::new();
         }
-        self.zones.retain(|_, zone| zone.members > 0);
+        self.zones.retain(|_, zone| zone.nodes > 0);
         let mut counted = self.zones.values().filter(|zone| zone.size > 0).peekable();
         let disrupted = counted.peek().is_some() && counted.all(Zone::is_fully_disrupted);
         let switched = disrupted != self.disrupted;
@@ -235,9 +235,9 @@ impl Zones {
         if changed.is_empty() {
             return keys;
         }
-        for (key, seen) in &mut self.nodes {
-            if changed.contains(&seen.zone) && !seen.ready {
-                seen.admitted &= !disrupted;
+        for (key, state) in &mut self.nodes {
+            if changed.contains(&state.zone) && !state.ready {
+                state.admitted &= !disrupted;
                 keys.push(key.clone());
             }
         }
@@ -266,7 +266,7 @@ mod tests {
         let named = sizes.iter().flat_map(|(zone, size)| (0..*size).map(move |at| (zone, at)));
         let nodes: Vec<Node> =
             named.map(|(zone, at)| node(&format!("{zone}{at}"), zone, "True").1).collect();
-        zones.fill(&nodes, now);
+        zones.add_all(&nodes, now);
         zones
     }
 
@@ -321,17 +321,17 @@ mod tests {
         assert!(!zones.is_disrupted());
         assert_eq!(zones.admit(&Key::cluster("a3"), begin + DELAY), Admission::Now);
         let (key, down) = node("b0", "b", "False");
-        let woken = zones.observe(&key, Some(&down), begin);
+        let enqueued = zones.observe(&key, Some(&down), begin);
         assert!(zones.is_disrupted());
-        assert_eq!(woken.len(), 5, "every node is reconciled, so that its taint is removed");
+        assert_eq!(enqueued.len(), 5, "every node is reconciled, so that its taint is removed");
         for name in ["a3", "b0"] {
             let later = begin + Duration::from_secs(1000);
             assert_eq!(zones.admit(&Key::cluster(name), later), Admission::Stopped);
         }
         // One ready node is enough to start evictions again.
         let (key, up) = node("b0", "b", "True");
-        let woken = zones.observe(&key, Some(&up), begin + Duration::from_secs(1000));
-        assert_eq!(woken.len(), 4, "{woken:?}");
+        let enqueued = zones.observe(&key, Some(&up), begin + Duration::from_secs(1000));
+        assert_eq!(enqueued.len(), 4, "{enqueued:?}");
         let now = begin + Duration::from_secs(1010);
         assert_eq!(zones.admit(&Key::cluster("a0"), now), Admission::Now);
     }

@@ -6,7 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::ClusterOptions;
-use crate::testing::virtual_cluster::World;
+use crate::testing::virtual_cluster::VirtualCluster;
 
 fn set(replicas: i32) -> Value {
     json!({
@@ -38,81 +38,81 @@ fn owner(pod: &Pod) -> Option<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_deleted_is_replaced() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<ReplicaSet>(set(3)).await;
-    world.until_one("web", available(3)).await;
-    let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<ReplicaSet>(set(3)).await;
+    cluster.until_one("web", available(3)).await;
+    let pods = cluster.until::<Pod>("three", |pods| pods.len() == 3).await;
     let victim = pods.into_keys().next().unwrap();
-    world.api::<Pod>().delete(&victim, &DeleteParams::default()).await.unwrap();
-    world.until::<Pod>("three others", |p| p.len() == 3 && !p.contains_key(&victim)).await;
-    world.until_one("web", available(3)).await;
+    cluster.api::<Pod>().delete(&victim, &DeleteParams::default()).await.unwrap();
+    cluster.until::<Pod>("three others", |p| p.len() == 3 && !p.contains_key(&victim)).await;
+    cluster.until_one("web", available(3)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_without_an_owner_is_adopted_and_one_that_no_longer_matches_is_let_go() {
-    let world = World::start(ClusterOptions::default()).await;
-    world
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster
         .create::<Pod>(json!({
             "metadata": {"name": "stray", "labels": {"app": "web"}},
             "spec": {"containers": [{"name": "app", "image": "app:1"}]},
         }))
         .await;
-    let made = world.create::<ReplicaSet>(set(2)).await;
-    world.until_one("web", available(2)).await;
+    let made = cluster.create::<ReplicaSet>(set(2)).await;
+    cluster.until_one("web", available(2)).await;
     let uid = made.metadata.uid.as_deref();
-    world
+    cluster
         .until::<Pod>("both owned", |pods| {
             pods.len() == 2 && pods.contains_key("stray") && pods.values().all(|p| owner(p) == uid)
         })
         .await;
-    world.patch::<Pod>("stray", json!({"metadata": {"labels": {"app": "other"}}})).await;
-    let pods = world
+    cluster.patch::<Pod>("stray", json!({"metadata": {"labels": {"app": "other"}}})).await;
+    let pods = cluster
         .until::<Pod>("one more", |pods| {
             pods.len() == 3 && pods.get("stray").is_some_and(|stray| owner(stray).is_none())
         })
         .await;
     assert!(!pods["stray"].metadata.labels.as_ref().unwrap().contains_key("pod-template-hash"));
-    world.until_one("web", available(2)).await;
+    cluster.until_one("web", available(2)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_pods_that_go_first_are_those_that_do_least() {
-    let world = World::start(ClusterOptions::default()).await;
-    world.create::<ReplicaSet>(set(3)).await;
-    world.until_one("web", available(3)).await;
-    let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
+    cluster.create::<ReplicaSet>(set(3)).await;
+    cluster.until_one("web", available(3)).await;
+    let pods = cluster.until::<Pod>("three", |pods| pods.len() == 3).await;
     let names: Vec<String> = pods.into_keys().collect();
     for (name, cost) in names.iter().zip([5, 1, 9]) {
         let cost = json!({"controller.kubernetes.io/pod-deletion-cost": cost.to_string()});
-        world.patch::<Pod>(name, json!({"metadata": {"annotations": cost}})).await;
+        cluster.patch::<Pod>(name, json!({"metadata": {"annotations": cost}})).await;
     }
-    world.patch::<ReplicaSet>("web", json!({"spec": {"replicas": 1}})).await;
-    let left = world.until::<Pod>("one", |pods| pods.len() == 1).await;
+    cluster.patch::<ReplicaSet>("web", json!({"spec": {"replicas": 1}})).await;
+    let left = cluster.until::<Pod>("one", |pods| pods.len() == 1).await;
     assert!(left.contains_key(&names[2]), "{left:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_count_as_available_only_after_the_minimum_time() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["minReadySeconds"] = json!(30);
-    world.create::<ReplicaSet>(object).await;
+    cluster.create::<ReplicaSet>(object).await;
     let ready = |set: &ReplicaSet| set.status.as_ref().is_some_and(|s| s.ready_replicas == Some(2));
-    let web = world.until_one::<ReplicaSet>("web", ready).await;
+    let web = cluster.until_one::<ReplicaSet>("web", ready).await;
     assert_eq!(web.status.unwrap().available_replicas, None);
     let begun = tokio::time::Instant::now();
-    world.until_one("web", available(2)).await;
+    cluster.until_one("web", available(2)).await;
     assert!((29..=31).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_pods_from_being_made_is_told() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(1);
     // Valid in a template but rejected in a pod: the PriorityClass does not exist.
     object["spec"]["template"]["spec"]["priorityClassName"] = json!("missing");
-    world.create::<ReplicaSet>(object).await;
-    let web = world
+    cluster.create::<ReplicaSet>(object).await;
+    let web = cluster
         .until_one::<ReplicaSet>("web", |set| {
             set.status.as_ref().is_some_and(|status| status.conditions.is_some())
         })
@@ -125,10 +125,10 @@ async fn what_keeps_pods_from_being_made_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replication_controller_keeps_its_pods_and_counts_them() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut controller = set(2);
     controller["spec"]["selector"] = json!({"app": "web"});
-    let made = world.create::<ReplicationController>(controller).await;
+    let made = cluster.create::<ReplicationController>(controller).await;
     let available = |wanted: i32| {
         move |set: &ReplicationController| {
             let status = set.status.clone().unwrap_or_default();
@@ -137,11 +137,11 @@ async fn a_replication_controller_keeps_its_pods_and_counts_them() {
                 && status.observed_generation == set.metadata.generation
         }
     };
-    world.until_one("web", available(2)).await;
+    cluster.until_one("web", available(2)).await;
     let uid = made.metadata.uid.as_deref();
-    let pods = world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    let pods = cluster.until::<Pod>("two", |pods| pods.len() == 2).await;
     assert!(pods.values().all(|pod| owner(pod) == uid));
-    world.patch::<ReplicationController>("web", json!({"spec": {"replicas": 1}})).await;
-    world.until_one("web", available(1)).await;
-    world.until::<Pod>("one", |pods| pods.len() == 1).await;
+    cluster.patch::<ReplicationController>("web", json!({"spec": {"replicas": 1}})).await;
+    cluster.until_one("web", available(1)).await;
+    cluster.until::<Pod>("one", |pods| pods.len() == 1).await;
 }

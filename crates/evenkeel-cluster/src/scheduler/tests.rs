@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::testing::virtual_cluster::{World, until};
+use crate::testing::virtual_cluster::{VirtualCluster, until};
 use crate::{Capacity, ClusterOptions};
 
 fn pod(name: &str, cpu: &str) -> Value {
@@ -32,13 +32,15 @@ fn unschedulable_message(pod: &Pod) -> Option<&str> {
     (condition.status == "False").then_some(condition.message.as_deref()?)
 }
 
-async fn world(nodes: usize, cpu: &str) -> (World, Api<Node>) {
+async fn cluster(nodes: usize, cpu: &str) -> (VirtualCluster, Api<Node>) {
     let capacity = Capacity { cpu: cpu.to_owned(), ..Capacity::default() };
-    let world = World::start(ClusterOptions { nodes, capacity, ..ClusterOptions::default() }).await;
-    let api: Api<Node> = Api::all(world.client.clone());
+    let cluster =
+        VirtualCluster::start(ClusterOptions { nodes, capacity, ..ClusterOptions::default() })
+            .await;
+    let api: Api<Node> = Api::all(cluster.client.clone());
     let open = |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.taints.is_none());
     until(&api, "nodes", |all| all.len() == nodes && all.values().all(open)).await;
-    (world, api)
+    (cluster, api)
 }
 
 async fn change(nodes: &Api<Node>, name: &str, patch: Value) {
@@ -47,23 +49,23 @@ async fn change(nodes: &Api<Node>, name: &str, patch: Value) {
 
 #[tokio::test(start_paused = true)]
 async fn pods_are_spread_and_one_that_fits_nowhere_waits_for_room() {
-    let (world, _nodes) = world(2, "2").await;
+    let (cluster, _nodes) = cluster(2, "2").await;
     for name in ["a", "b"] {
-        world.create::<Pod>(pod(name, "1500m")).await;
+        cluster.create::<Pod>(pod(name, "1500m")).await;
     }
     let placed = |pods: &BTreeMap<String, Pod>| pods.values().all(|pod| node(pod).is_some());
-    let pods = world.until::<Pod>("both placed", placed).await;
+    let pods = cluster.until::<Pod>("both placed", placed).await;
     assert_ne!(node(&pods["a"]), node(&pods["b"]));
-    world.create::<Pod>(pod("c", "1")).await;
-    let c = world.until_one::<Pod>("c", |pod| unschedulable_message(pod).is_some()).await;
+    cluster.create::<Pod>(pod("c", "1")).await;
+    let c = cluster.until_one::<Pod>("c", |pod| unschedulable_message(pod).is_some()).await;
     assert_eq!(unschedulable_message(&c), Some("0/2 nodes are available: 2 Insufficient cpu."));
-    world.api::<Pod>().delete("a", &DeleteParams::default()).await.unwrap();
-    world.until_one::<Pod>("c", crate::pods::is_ready).await;
+    cluster.api::<Pod>().delete("a", &DeleteParams::default()).await.unwrap();
+    cluster.until_one::<Pod>("c", crate::pods::is_ready).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn selectors_affinity_taints_and_cordons_are_honoured() {
-    let (world, nodes) = world(3, "8").await;
+    let (cluster, nodes) = cluster(3, "8").await;
     change(&nodes, "node-2", json!({"metadata": {"labels": {"disk": "fast", "size": "12"}}})).await;
     let taint = json!([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]);
     change(&nodes, "node-3", json!({"spec": {"taints": taint}})).await;
@@ -86,19 +88,19 @@ async fn selectors_affinity_taints_and_cordons_are_honoured() {
     let mut nowhere = pod("nowhere", "1");
     nowhere["spec"]["affinity"] = larger_than("20");
     for object in [chosen, larger, tolerant, intolerant, nowhere] {
-        world.create::<Pod>(object).await;
+        cluster.create::<Pod>(object).await;
     }
     for (name, wanted) in [("chosen", "node-2"), ("larger", "node-2"), ("tolerant", "node-3")] {
-        let placed = world.until_one::<Pod>(name, |pod| node(pod).is_some()).await;
+        let placed = cluster.until_one::<Pod>(name, |pod| node(pod).is_some()).await;
         assert_eq!(node(&placed), Some(wanted), "{name}");
     }
     let refused =
-        world.until_one::<Pod>("intolerant", |pod| unschedulable_message(pod).is_some()).await;
+        cluster.until_one::<Pod>("intolerant", |pod| unschedulable_message(pod).is_some()).await;
     let reasons = "0/3 nodes are available: 1 node(s) had untolerated taint {gpu: yes}, \
                    2 node(s) didn't match Pod's node affinity/selector.";
     assert_eq!(unschedulable_message(&refused), Some(reasons));
     let refused =
-        world.until_one::<Pod>("nowhere", |pod| unschedulable_message(pod).is_some()).await;
+        cluster.until_one::<Pod>("nowhere", |pod| unschedulable_message(pod).is_some()).await;
     assert!(unschedulable_message(&refused).unwrap().contains("didn't match"), "{refused:?}");
 
     for name in ["node-1", "node-2"] {
@@ -109,22 +111,22 @@ async fn selectors_affinity_taints_and_cordons_are_honoured() {
         all.values().all(|node| taints(node).is_some_and(|taints| !taints.is_empty()))
     })
     .await;
-    world.create::<Pod>(pod("late", "1")).await;
-    world.until_one::<Pod>("late", |pod| unschedulable_message(pod).is_some()).await;
+    cluster.create::<Pod>(pod("late", "1")).await;
+    cluster.until_one::<Pod>("late", |pod| unschedulable_message(pod).is_some()).await;
     change(&nodes, "node-1", json!({"spec": {"unschedulable": null}})).await;
-    let late = world.until_one::<Pod>("late", |pod| node(pod).is_some()).await;
+    let late = cluster.until_one::<Pod>("late", |pod| node(pod).is_some()).await;
     assert_eq!(node(&late), Some("node-1"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_another_scheduler_are_left_alone() {
-    let (world, _nodes) = world(1, "8").await;
+    let (cluster, _nodes) = cluster(1, "8").await;
     let mut other = pod("other", "1");
     other["spec"]["schedulerName"] = json!("mine");
-    world.create::<Pod>(other).await;
-    world.create::<Pod>(pod("ours", "1")).await;
-    world.until_one::<Pod>("ours", crate::pods::is_ready).await;
-    let other = world.api::<Pod>().get("other").await.unwrap();
+    cluster.create::<Pod>(other).await;
+    cluster.create::<Pod>(pod("ours", "1")).await;
+    cluster.until_one::<Pod>("ours", crate::pods::is_ready).await;
+    let other = cluster.api::<Pod>().get("other").await.unwrap();
     assert_eq!((node(&other), unschedulable_message(&other)), (None, None));
 }
 
@@ -146,14 +148,14 @@ async fn zones(nodes: &Api<Node>) {
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_cannot_bear_each_other_are_kept_apart_both_ways() {
-    let (world, nodes) = world(2, "8").await;
+    let (cluster, nodes) = cluster(2, "8").await;
     let web = json!({"app": "web"});
     for name in ["a", "b", "c"] {
         let mut pod = pod_with_affinity(name, "podAntiAffinity", "kubernetes.io/hostname", &web);
         pod["metadata"]["labels"] = web.clone();
-        world.create::<Pod>(pod).await;
+        cluster.create::<Pod>(pod).await;
     }
-    let pods = world
+    let pods = cluster
         .until::<Pod>("two", |pods| pods.values().filter(|pod| node(pod).is_some()).count() == 2)
         .await;
     let by_node: BTreeMap<&str, &str> =
@@ -161,14 +163,14 @@ async fn pods_that_cannot_bear_each_other_are_kept_apart_both_ways() {
     assert_eq!(by_node.len(), 2, "each on a node of its own");
     let third = ["a", "b", "c"].into_iter().find(|name| !by_node.values().any(|it| it == name));
     let third =
-        world.until_one::<Pod>(third.unwrap(), |pod| unschedulable_message(pod).is_some()).await;
+        cluster.until_one::<Pod>(third.unwrap(), |pod| unschedulable_message(pod).is_some()).await;
     let reason = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.";
     assert_eq!(unschedulable_message(&third), Some(reason));
     // A pod without terms is still rejected by the anti-affinity of existing pods.
     let mut plain = pod("plain", "100m");
     plain["metadata"]["labels"] = web;
-    world.create::<Pod>(plain).await;
-    let plain = world.until_one::<Pod>("plain", |pod| unschedulable_message(pod).is_some()).await;
+    cluster.create::<Pod>(plain).await;
+    let plain = cluster.until_one::<Pod>("plain", |pod| unschedulable_message(pod).is_some()).await;
     assert!(
         unschedulable_message(&plain)
             .unwrap()
@@ -179,27 +181,27 @@ async fn pods_that_cannot_bear_each_other_are_kept_apart_both_ways() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_go_where_those_are_that_they_want_near_and_wait_for_them() {
-    let (world, nodes) = world(3, "8").await;
+    let (cluster, nodes) = cluster(3, "8").await;
     zones(&nodes).await;
     let cache = json!({"app": "cache"});
-    world.create::<Pod>(pod_with_affinity("web", "podAffinity", "zone", &cache)).await;
-    let web = world.until_one::<Pod>("web", |pod| unschedulable_message(pod).is_some()).await;
+    cluster.create::<Pod>(pod_with_affinity("web", "podAffinity", "zone", &cache)).await;
+    let web = cluster.until_one::<Pod>("web", |pod| unschedulable_message(pod).is_some()).await;
     let reason = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.";
     assert_eq!(unschedulable_message(&web), Some(reason));
     // The first pod of a group with affinity to itself may go to any node.
     let mut first = pod_with_affinity("first", "podAffinity", "zone", &cache);
     first["metadata"]["labels"] = cache;
     first["spec"]["nodeSelector"] = json!({"zone": "b"});
-    world.create::<Pod>(first).await;
+    cluster.create::<Pod>(first).await;
     for name in ["first", "web"] {
-        let placed = world.until_one::<Pod>(name, |pod| node(pod).is_some()).await;
+        let placed = cluster.until_one::<Pod>(name, |pod| node(pod).is_some()).await;
         assert_eq!(node(&placed), Some("node-3"), "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_are_spread_as_evenly_as_they_ask() {
-    let (world, nodes) = world(3, "8").await;
+    let (cluster, nodes) = cluster(3, "8").await;
     zones(&nodes).await;
     let spread = |name: &str, skew: i32| {
         let mut one = pod(name, "100m");
@@ -211,9 +213,9 @@ async fn pods_are_spread_as_evenly_as_they_ask() {
         one
     };
     for name in ["a", "b", "c", "d", "e", "f"] {
-        world.create::<Pod>(spread(name, 1)).await;
+        cluster.create::<Pod>(spread(name, 1)).await;
     }
-    let pods = world
+    let pods = cluster
         .until::<Pod>("six", |pods| pods.values().all(|pod| node(pod).is_some()) && pods.len() == 6)
         .await;
     let in_b = pods.values().filter(|pod| node(pod) == Some("node-3")).count();
@@ -224,21 +226,21 @@ async fn pods_are_spread_as_evenly_as_they_ask() {
         all["node-3"].spec.as_ref().unwrap().taints.as_ref().is_some_and(|it| !it.is_empty())
     })
     .await;
-    world.create::<Pod>(spread("g", 1)).await;
-    world.until_one::<Pod>("g", |pod| node(pod).is_some()).await;
-    world.create::<Pod>(spread("h", 1)).await;
-    let refused = world.until_one::<Pod>("h", |pod| unschedulable_message(pod).is_some()).await;
+    cluster.create::<Pod>(spread("g", 1)).await;
+    cluster.until_one::<Pod>("g", |pod| node(pod).is_some()).await;
+    cluster.create::<Pod>(spread("h", 1)).await;
+    let refused = cluster.until_one::<Pod>("h", |pod| unschedulable_message(pod).is_some()).await;
     let reasons = "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match \
                    pod topology spread constraints.";
     assert_eq!(unschedulable_message(&refused), Some(reasons));
-    world.create::<Pod>(spread("i", 2)).await;
-    world.until_one::<Pod>("i", |pod| node(pod).is_some()).await;
+    cluster.create::<Pod>(spread("i", 2)).await;
+    cluster.until_one::<Pod>("i", |pod| node(pod).is_some()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
-    let (world, _nodes) = world(2, "2").await;
-    let classes = Api::<PriorityClass>::all(world.client.clone());
+    let (cluster, _nodes) = cluster(2, "2").await;
+    let classes = Api::<PriorityClass>::all(cluster.client.clone());
     let pushes = "PreemptLowerPriority";
     for (name, value, policy) in
         [("low", 10, pushes), ("middle", 20, pushes), ("high", 30, pushes), ("polite", 30, "Never")]
@@ -253,19 +255,19 @@ async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
         one
     };
     for (name, class) in [("a", "low"), ("b", "middle")] {
-        world.create::<Pod>(of(name, class, "1500m")).await;
-        world.until_one::<Pod>(name, crate::pods::is_ready).await;
+        cluster.create::<Pod>(of(name, class, "1500m")).await;
+        cluster.until_one::<Pod>(name, crate::pods::is_ready).await;
     }
-    let home = node(&world.api::<Pod>().get("a").await.unwrap()).map(str::to_owned);
+    let home = node(&cluster.api::<Pod>().get("a").await.unwrap()).map(str::to_owned);
     // One has no higher priority than the others; one has, but never preempts.
-    world.create::<Pod>(of("meek", "low", "1")).await;
-    world.create::<Pod>(of("polite", "polite", "1")).await;
+    cluster.create::<Pod>(of("meek", "low", "1")).await;
+    cluster.create::<Pod>(of("polite", "polite", "1")).await;
     for name in ["meek", "polite"] {
-        world.until_one::<Pod>(name, |pod| unschedulable_message(pod).is_some()).await;
+        cluster.until_one::<Pod>(name, |pod| unschedulable_message(pod).is_some()).await;
     }
-    world.create::<Pod>(of("important", "high", "2")).await;
+    cluster.create::<Pod>(of("important", "high", "2")).await;
     let mut seen = false;
-    world
+    cluster
         .until::<Pod>("a is asked to go", |pods| {
             seen |= pods.get("a").is_some_and(|a| {
                 crate::pods::condition(a, "DisruptionTarget").is_some_and(|it| it.status == "True")
@@ -275,14 +277,14 @@ async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
         .await;
     assert!(seen, "it is told why");
     let preempted = |event: &Event| event.reason.as_deref() == Some("Preempted");
-    let events = world.until::<Event>("an event", |all| all.values().any(preempted)).await;
+    let events = cluster.until::<Event>("an event", |all| all.values().any(preempted)).await;
     let event = events.values().find(|event| preempted(event)).unwrap();
     assert_eq!(event.regarding.as_ref().unwrap().name.as_deref(), Some("a"));
     assert_eq!(event.reporting_controller.as_deref(), Some("default-scheduler"));
-    let placed = world.until_one::<Pod>("important", |pod| node(pod).is_some()).await;
+    let placed = cluster.until_one::<Pod>("important", |pod| node(pod).is_some()).await;
     assert_eq!(node(&placed), home.as_deref());
     let pods =
-        world.until::<Pod>("settled", |pods| crate::pods::is_ready(&pods["important"])).await;
+        cluster.until::<Pod>("settled", |pods| crate::pods::is_ready(&pods["important"])).await;
     assert!(crate::pods::is_ready(&pods["b"]), "what mattered more stays");
     assert!(node(&pods["meek"]).is_none() && node(&pods["polite"]).is_none());
 }

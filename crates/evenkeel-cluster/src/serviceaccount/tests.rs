@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::{ACCOUNTS, AUTHORITY};
+use super::{ACCOUNTS, ROOT_CA};
 use crate::testing::{cluster, object, options, until, until_gone};
 use crate::{Cluster, namespace};
 
@@ -35,7 +35,7 @@ async fn a_default_account_that_is_deleted_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn the_authority_is_published_and_kept() {
-    let mut options = options(&[AUTHORITY]);
+    let mut options = options(&[ROOT_CA]);
     options.root_ca = Some("certificate".to_owned());
     let cluster = Cluster::start_with(&options).await.unwrap();
     let key = Key::namespaced("kube-public", "kube-root-ca.crt");
@@ -50,7 +50,7 @@ async fn the_authority_is_published_and_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_ends_gets_nothing_more() {
-    let cluster = cluster(&[ACCOUNTS, AUTHORITY, namespace::NAME]).await;
+    let cluster = cluster(&[ACCOUNTS, ROOT_CA, namespace::NAME]).await;
     let api: Api<Namespace> = Api::all(cluster.client());
     let shop = object(json!({"metadata": {"name": "shop"}}));
     let shop = api.create(&PostParams::default(), &shop).await.unwrap();

@@ -38,13 +38,13 @@ pub(super) fn revision_of(pod: &Pod) -> Option<&str> {
 }
 
 /// Returns the name of the PVC created from `template` for the pod at `ordinal`.
-pub(super) fn claim_name(set: &StatefulSet, template: &str, ordinal: i32) -> String {
+pub(super) fn pvc_name(set: &StatefulSet, template: &str, ordinal: i32) -> String {
     format!("{template}-{}-{ordinal}", set.metadata.name.as_deref().unwrap_or_default())
 }
 
 impl Work<'_> {
     /// Builds the pod of an ordinal: of the current revision where the update does not apply.
-    pub(super) fn make(&self, ordinal: i32) -> Result<Pod> {
+    pub(super) fn build_pod(&self, ordinal: i32) -> Result<Pod> {
         let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
         let held = match rolling {
             Some(_) => self.partition(),
@@ -74,7 +74,7 @@ impl Work<'_> {
         let mut mounted = Vec::new();
         for template in self.spec.volume_claim_templates.iter().flatten() {
             let name = template.metadata.name.clone().unwrap_or_default();
-            let claim_name = claim_name(self.set, &name, ordinal);
+            let claim_name = pvc_name(self.set, &name, ordinal);
             let source = PersistentVolumeClaimVolumeSource { claim_name, read_only: None };
             let persistent_volume_claim = Some(source);
             mounted.push(Volume { name, persistent_volume_claim, ..Volume::default() });

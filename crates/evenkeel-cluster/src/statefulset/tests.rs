@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::pods::{is_ready, is_terminating};
-use crate::testing::virtual_cluster::World;
+use crate::testing::virtual_cluster::VirtualCluster;
 use crate::{ClusterOptions, Delays};
 
 fn set(replicas: i32) -> Value {
@@ -36,7 +36,7 @@ fn image_of(pod: &Pod) -> &str {
     pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
 }
 
-fn settled(set: &StatefulSet) -> bool {
+fn is_up_to_date(set: &StatefulSet) -> bool {
     let status = set.status.clone().unwrap_or_default();
     let wanted = set.spec.as_ref().and_then(|spec| spec.replicas);
     status.observed_generation == set.metadata.generation
@@ -54,9 +54,9 @@ fn slow() -> ClusterOptions {
 
 #[tokio::test(start_paused = true)]
 async fn pods_come_one_after_the_other_and_go_in_the_opposite_order() {
-    let world = World::start(slow()).await;
-    world.create::<StatefulSet>(set(3)).await;
-    let pods = world
+    let cluster = VirtualCluster::start(slow()).await;
+    cluster.create::<StatefulSet>(set(3)).await;
+    let pods = cluster
         .until::<Pod>("three ready", |pods| {
             let unready = pods.values().filter(|pod| !is_ready(pod)).count();
             assert!(unready <= 1, "the next one comes when the one before is ready");
@@ -65,7 +65,7 @@ async fn pods_come_one_after_the_other_and_go_in_the_opposite_order() {
             pods.len() == 3 && unready == 0
         })
         .await;
-    let db = world.until_one("db", settled).await;
+    let db = cluster.until_one("db", is_up_to_date).await;
     let labels = pods["db-1"].metadata.labels.clone().unwrap();
     assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "db-1");
     assert_eq!(labels["apps.kubernetes.io/pod-index"], "1");
@@ -76,84 +76,89 @@ async fn pods_come_one_after_the_other_and_go_in_the_opposite_order() {
     let spec = pods["db-1"].spec.clone().unwrap();
     assert_eq!((spec.hostname.as_deref(), spec.subdomain.as_deref()), (Some("db-1"), Some("db")));
 
-    world.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
-    world
+    cluster.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
+    cluster
         .until::<Pod>("one", |pods| {
-            let leaving: Vec<_> =
+            let terminating: Vec<_> =
                 pods.iter().filter(|(_, pod)| is_terminating(pod)).map(|(name, _)| name).collect();
-            assert!(leaving.len() <= 1, "{leaving:?}");
-            assert!(leaving.iter().all(|name| pods.keys().max() == Some(name)), "{leaving:?}");
+            assert!(terminating.len() <= 1, "{terminating:?}");
+            assert!(
+                terminating.iter().all(|name| pods.keys().max() == Some(name)),
+                "{terminating:?}"
+            );
             pods.len() == 1
         })
         .await;
-    world.until_one("db", settled).await;
+    cluster.until_one("db", is_up_to_date).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_parallel_management_all_come_and_go_at_once() {
-    let world = World::start(slow()).await;
+    let cluster = VirtualCluster::start(slow()).await;
     let mut object = set(3);
     object["spec"]["podManagementPolicy"] = json!("Parallel");
-    world.create::<StatefulSet>(object).await;
-    let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
+    cluster.create::<StatefulSet>(object).await;
+    let pods = cluster.until::<Pod>("three", |pods| pods.len() == 3).await;
     assert!(pods.values().all(|pod| !is_ready(pod)));
-    world.until_one("db", settled).await;
-    world.patch::<StatefulSet>("db", json!({"spec": {"replicas": 0}})).await;
-    world
+    cluster.until_one("db", is_up_to_date).await;
+    cluster.patch::<StatefulSet>("db", json!({"spec": {"replicas": 0}})).await;
+    cluster
         .until::<Pod>("all leave", |pods| pods.len() == 3 && pods.values().all(is_terminating))
         .await;
-    world.until::<Pod>("none", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("none", BTreeMap::is_empty).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_update_goes_from_the_last_to_the_first_and_stops_at_the_partition() {
-    let world = World::start(slow()).await;
+    let cluster = VirtualCluster::start(slow()).await;
     let mut object = set(3);
     object["spec"]["updateStrategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}});
-    world.create::<StatefulSet>(object).await;
-    let db = world.until_one("db", settled).await;
+    cluster.create::<StatefulSet>(object).await;
+    let db = cluster.until_one("db", is_up_to_date).await;
     let first = db.status.unwrap().current_revision.unwrap();
-    world.patch::<StatefulSet>("db", image("db:2")).await;
-    world
+    cluster.patch::<StatefulSet>("db", image("db:2")).await;
+    cluster
         .until_one::<StatefulSet>("db", |db| {
             let status = db.status.clone().unwrap_or_default();
             status.updated_replicas == Some(1) && status.ready_replicas == Some(3)
         })
         .await;
-    let pods = world.until::<Pod>("three", |pods| pods.len() == 3).await;
+    let pods = cluster.until::<Pod>("three", |pods| pods.len() == 3).await;
     let images: Vec<_> = pods.values().map(image_of).collect();
     assert_eq!(images, ["db:1", "db:1", "db:2"]);
     // A deleted pod below the partition is recreated from the old revision.
-    world.api::<Pod>().delete("db-0", &DeleteParams::default()).await.unwrap();
+    cluster.api::<Pod>().delete("db-0", &DeleteParams::default()).await.unwrap();
     let uid = pods["db-0"].metadata.uid.clone();
-    let back = world.until_one::<Pod>("db-0", |p| p.metadata.uid != uid && is_ready(p)).await;
+    let back = cluster.until_one::<Pod>("db-0", |p| p.metadata.uid != uid && is_ready(p)).await;
     assert_eq!(image_of(&back), "db:1");
 
     let partition = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
-    world.patch::<StatefulSet>("db", partition).await;
+    cluster.patch::<StatefulSet>("db", partition).await;
     let mut order = Vec::new();
-    world
+    cluster
         .until::<Pod>("all new", |pods| {
-            let leaving = pods.iter().filter(|(_, pod)| is_terminating(pod)).map(|(name, _)| name);
-            order.extend(leaving.cloned());
+            let terminating =
+                pods.iter().filter(|(_, pod)| is_terminating(pod)).map(|(name, _)| name);
+            order.extend(terminating.cloned());
             order.dedup();
             pods.len() == 3 && pods.values().all(|pod| image_of(pod) == "db:2" && is_ready(pod))
         })
         .await;
     assert_eq!(order, ["db-1", "db-0"]);
-    let db = world.until_one("db", settled).await;
+    let db = cluster.until_one("db", is_up_to_date).await;
     assert_ne!(db.status.unwrap().current_revision, Some(first.clone()));
 
     // Restoring the template makes the old revision the latest instead of creating a third.
-    world.patch::<StatefulSet>("db", image("db:1")).await;
-    let db = world
+    cluster.patch::<StatefulSet>("db", image("db:1")).await;
+    let db = cluster
         .until_one::<StatefulSet>("db", |db| {
-            settled(db) && db.status.as_ref().unwrap().current_revision.as_ref() == Some(&first)
+            is_up_to_date(db)
+                && db.status.as_ref().unwrap().current_revision.as_ref() == Some(&first)
         })
         .await;
     drop(db);
-    let revisions = world.until::<ControllerRevision>("two", |all| all.len() == 2).await;
+    let revisions = cluster.until::<ControllerRevision>("two", |all| all.len() == 2).await;
     assert_eq!(revisions[&first].revision, 3);
     let data = &revisions[&first].data.as_ref().unwrap().0;
     assert_eq!(data["spec"]["template"]["$patch"], "replace");
@@ -161,24 +166,24 @@ async fn an_update_goes_from_the_last_to_the_first_and_stops_at_the_partition() 
 
 #[tokio::test(start_paused = true)]
 async fn on_delete_leaves_pods_until_they_are_deleted() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
-    world.create::<StatefulSet>(object).await;
-    world
+    cluster.create::<StatefulSet>(object).await;
+    cluster
         .until_one::<StatefulSet>("db", |db| {
             db.status.as_ref().is_some_and(|status| status.ready_replicas == Some(2))
         })
         .await;
-    world.patch::<StatefulSet>("db", image("db:2")).await;
-    world
+    cluster.patch::<StatefulSet>("db", image("db:2")).await;
+    cluster
         .until_one::<StatefulSet>("db", |db| {
             let status = db.status.clone().unwrap_or_default();
             status.observed_generation == db.metadata.generation
         })
         .await;
-    world.api::<Pod>().delete("db-1", &DeleteParams::default()).await.unwrap();
-    let pods = world
+    cluster.api::<Pod>().delete("db-1", &DeleteParams::default()).await.unwrap();
+    let pods = cluster
         .until::<Pod>("one new", |pods| {
             pods.get("db-1").is_some_and(|pod| image_of(pod) == "db:2" && is_ready(pod))
         })
@@ -188,7 +193,7 @@ async fn on_delete_leaves_pods_until_they_are_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["volumeClaimTemplates"] = json!([{
         "metadata": {"name": "data"},
@@ -199,42 +204,42 @@ async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
     }]);
     object["spec"]["persistentVolumeClaimRetentionPolicy"] =
         json!({"whenScaled": "Delete", "whenDeleted": "Retain"});
-    world.create::<StatefulSet>(object).await;
-    world.until_one("db", settled).await;
-    let claims = world.until::<PersistentVolumeClaim>("two", |claims| claims.len() == 2).await;
+    cluster.create::<StatefulSet>(object).await;
+    cluster.until_one("db", is_up_to_date).await;
+    let claims = cluster.until::<PersistentVolumeClaim>("two", |claims| claims.len() == 2).await;
     assert!(claims.contains_key("data-db-0") && claims.contains_key("data-db-1"), "{claims:?}");
     let labels = claims["data-db-0"].metadata.labels.as_ref().unwrap();
     assert_eq!(labels["app"], "db");
-    let pods = world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    let pods = cluster.until::<Pod>("two", |pods| pods.len() == 2).await;
     let volumes = pods["db-1"].spec.as_ref().unwrap().volumes.clone().unwrap();
     let claim = volumes.iter().find_map(|volume| volume.persistent_volume_claim.clone()).unwrap();
     assert_eq!(claim.claim_name, "data-db-1");
 
-    world.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
+    cluster.patch::<StatefulSet>("db", json!({"spec": {"replicas": 1}})).await;
     // The PVC is owned by the condemned pod, and garbage-collected with it.
-    let claims = world
+    let claims = cluster
         .until::<PersistentVolumeClaim>("one", |claims| !claims.contains_key("data-db-1"))
         .await;
     assert_eq!(claims["data-db-0"].metadata.owner_references, None);
     let params = DeleteParams::default();
-    world.api::<StatefulSet>().delete("db", &params).await.unwrap();
-    world.until::<Pod>("none", BTreeMap::is_empty).await;
-    let kept = world.api::<PersistentVolumeClaim>().get("data-db-0").await.unwrap();
+    cluster.api::<StatefulSet>().delete("db", &params).await.unwrap();
+    cluster.until::<Pod>("none", BTreeMap::is_empty).await;
+    let kept = cluster.api::<PersistentVolumeClaim>().get("data-db-0").await.unwrap();
     assert_eq!(kept.metadata.deletion_timestamp, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_set_may_count_from_another_number_and_move_it() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["ordinals"] = json!({"start": 5});
-    world.create::<StatefulSet>(object).await;
-    world.until_one("db", settled).await;
+    cluster.create::<StatefulSet>(object).await;
+    cluster.until_one("db", is_up_to_date).await;
     let names = |pods: &BTreeMap<String, Pod>| pods.keys().cloned().collect::<Vec<_>>();
-    let pods = world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    let pods = cluster.until::<Pod>("two", |pods| pods.len() == 2).await;
     assert_eq!(names(&pods), ["db-5", "db-6"]);
-    world.patch::<StatefulSet>("db", json!({"spec": {"ordinals": {"start": 6}}})).await;
-    world
+    cluster.patch::<StatefulSet>("db", json!({"spec": {"ordinals": {"start": 6}}})).await;
+    cluster
         .until::<Pod>("moved", |pods| {
             names(pods) == ["db-6", "db-7"] && pods.values().all(is_ready)
         })
@@ -243,14 +248,14 @@ async fn a_set_may_count_from_another_number_and_move_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_pod_waits_until_the_one_before_has_been_ready_long_enough() {
-    let world = World::start(ClusterOptions::default()).await;
+    let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(3);
     object["spec"]["minReadySeconds"] = json!(10);
     let begun = Instant::now();
-    world.create::<StatefulSet>(object).await;
-    world.until::<Pod>("two", |pods| pods.len() == 2).await;
+    cluster.create::<StatefulSet>(object).await;
+    cluster.until::<Pod>("two", |pods| pods.len() == 2).await;
     assert_eq!(begun.elapsed().as_secs(), 10);
-    world
+    cluster
         .until_one::<StatefulSet>("db", |db| {
             let status = db.status.clone().unwrap_or_default();
             let (ready, available) = (status.ready_replicas, status.available_replicas);

@@ -21,55 +21,55 @@ use tower_service::Service;
 
 /// Pseudorandom numbers from a seed.
 #[derive(Debug)]
-pub(crate) struct Dice {
+pub(crate) struct Random {
     seed: u64,
-    rolls: AtomicU64,
+    count: AtomicU64,
 }
 
-impl Dice {
+impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, rolls: AtomicU64::new(0) }
+        Self { seed, count: AtomicU64::new(0) }
     }
 
-    /// Returns a number below `sides`.
-    pub(crate) fn roll(&self, sides: usize) -> usize {
-        let at = self.rolls.fetch_add(1, Ordering::Relaxed);
+    /// Returns a number below `bound`.
+    pub(crate) fn below(&self, bound: usize) -> usize {
+        let at = self.count.fetch_add(1, Ordering::Relaxed);
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, at));
-        usize::try_from(hash % sides.max(1) as u64).unwrap_or_default()
+        usize::try_from(hash % bound.max(1) as u64).unwrap_or_default()
     }
 
     pub(crate) fn pick<'a, T>(&self, items: &'a [T]) -> Option<&'a T> {
-        items.get(self.roll(items.len()))
+        items.get(self.below(items.len()))
     }
 
     pub(crate) fn time(&self, most: Duration) -> Duration {
-        most / 1000 * u32::try_from(self.roll(1000)).unwrap_or_default()
+        most / 1000 * u32::try_from(self.below(1000)).unwrap_or_default()
     }
 }
 
 /// What happens to a request.
-enum Fate {
-    Passes,
+enum Fault {
+    None,
     Conflict,
-    Lost,
-    CarriedOutAndLost,
-    Late(Duration),
+    Reset,
+    ResetAfterProcessing,
+    Delay(Duration),
 }
 
 /// The response of the server, or an injected one.
-type Answer = Response<Either<evenkeel_apiserver::Body, Full<Bytes>>>;
+type FaultyResponse = Response<Either<evenkeel_apiserver::Body, Full<Bytes>>>;
 
 /// The API server behind injected faults.
 #[derive(Clone)]
-pub(crate) struct Storm {
+pub(crate) struct FaultyService {
     server: evenkeel_apiserver::Service,
-    dice: Arc<Dice>,
+    random: Arc<Random>,
     over: Arc<AtomicBool>,
 }
 
-impl Storm {
+impl FaultyService {
     pub(crate) fn new(server: evenkeel_apiserver::Service, seed: u64) -> Self {
-        Self { server, dice: Arc::new(Dice::new(seed)), over: Arc::default() }
+        Self { server, random: Arc::new(Random::new(seed)), over: Arc::default() }
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -81,52 +81,52 @@ impl Storm {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    fn fate(&self, method: &Method) -> Fate {
+    fn fault(&self, method: &Method) -> Fault {
         if self.over.load(Ordering::Relaxed) {
-            return Fate::Passes;
+            return Fault::None;
         }
-        match (method == Method::GET, self.dice.roll(100)) {
-            (true, 0..4) => Fate::Lost,
-            (true, _) => Fate::Passes,
-            (false, 0..15) => Fate::Conflict,
-            (false, 15..20) => Fate::Lost,
-            (false, 20..28) => Fate::CarriedOutAndLost,
-            (false, 28..40) => Fate::Late(self.dice.time(Duration::from_secs(3))),
-            (false, _) => Fate::Passes,
+        match (method == Method::GET, self.random.below(100)) {
+            (true, 0..4) => Fault::Reset,
+            (true, _) => Fault::None,
+            (false, 0..15) => Fault::Conflict,
+            (false, 15..20) => Fault::Reset,
+            (false, 20..28) => Fault::ResetAfterProcessing,
+            (false, 28..40) => Fault::Delay(self.random.time(Duration::from_secs(3))),
+            (false, _) => Fault::None,
         }
     }
 }
 
-impl Service<Request<Body>> for Storm {
-    type Response = Answer;
+impl Service<Request<Body>> for FaultyService {
+    type Response = FaultyResponse;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<FaultyResponse, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let fate = self.fate(request.method());
+        let fault = self.fault(request.method());
         let mut server = self.server.clone();
         let reset = || BoxError::from(io::Error::from(io::ErrorKind::ConnectionReset));
         Box::pin(async move {
-            match fate {
-                Fate::Passes | Fate::CarriedOutAndLost => {}
-                Fate::Conflict => return Ok(conflict()),
-                Fate::Lost => return Err(reset()),
-                Fate::Late(time) => tokio::time::sleep(time).await,
+            match fault {
+                Fault::None | Fault::ResetAfterProcessing => {}
+                Fault::Conflict => return Ok(conflict()),
+                Fault::Reset => return Err(reset()),
+                Fault::Delay(time) => tokio::time::sleep(time).await,
             }
-            let answer: Result<_, Infallible> = server.call(request).await;
-            match (answer, fate) {
-                (Ok(_), Fate::CarriedOutAndLost) => Err(reset()),
-                (Ok(answer), _) => Ok(answer.map(Either::Left)),
+            let response: Result<_, Infallible> = server.call(request).await;
+            match (response, fault) {
+                (Ok(_), Fault::ResetAfterProcessing) => Err(reset()),
+                (Ok(response), _) => Ok(response.map(Either::Left)),
             }
         })
     }
 }
 
-fn conflict() -> Answer {
+fn conflict() -> FaultyResponse {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
         "reason": "Conflict", "message": "the object has been modified",

@@ -13,21 +13,21 @@ use serde_json::Value;
 use crate::{Cluster, ClusterOptions};
 
 /// The timeout of a wait, in virtual time.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A cluster under test.
-pub(crate) struct World {
-    pub(crate) cluster: Cluster,
+pub(crate) struct VirtualCluster {
+    pub(crate) inner: Cluster,
     pub(crate) client: Client,
 }
 
-impl World {
+impl VirtualCluster {
     /// Starts a seeded cluster, whose clock is tokio's.
     pub(crate) async fn start(options: ClusterOptions) -> Self {
         let options = ClusterOptions { seed: Some(options.seed.unwrap_or(1)), ..options };
         let cluster = Cluster::start_with(&options).await.unwrap();
         let client = cluster.client();
-        Self { cluster, client }
+        Self { inner: cluster, client }
     }
 
     pub(crate) fn api<K: Object + Resource<Scope = NamespaceResourceScope>>(&self) -> Api<K> {
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Advances virtual time.
-    pub(crate) async fn pass(&self, time: Duration) {
+    pub(crate) async fn advance(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 }
@@ -119,6 +119,6 @@ pub(crate) async fn follow<K: Object, T>(
             }
         }
     };
-    let found = tokio::time::timeout(PATIENCE, followed).await;
+    let found = tokio::time::timeout(TIMEOUT, followed).await;
     found.unwrap_or_else(|_| panic!("still waiting for {what}: {objects:#?}"))
 }

@@ -33,28 +33,30 @@ impl Reconciler for Claims {
         let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
         let named = named.filter(|name| !name.is_empty());
         if has_annotation(&claim, COMPLETED) {
-            return self.check(cx, &claim, named).await;
+            return self.check_bound(cx, &claim, named).await;
         }
         if claim.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
-        let Some(name) = named else { return self.choose(cx, &claim).await };
+        let Some(name) = named else { return self.bind_or_provision(cx, &claim).await };
         let volume = cx.get::<PersistentVolume>(&Key::cluster(name)).await?;
         match volume {
-            Some(volume) if free(&volume, &claim) && matching::suits(&volume, &claim) => {
+            Some(volume)
+                if is_available_to(&volume, &claim) && matching::satisfies(&volume, &claim) =>
+            {
                 bind(cx, &claim, &volume).await?;
             }
-            Some(volume) if !free(&volume, &claim) => {
+            Some(volume) if !is_available_to(&volume, &claim) => {
                 let text = format!("volume {name:?} already bound to a different claim.");
                 cx.warning_event("FailedBinding", &text);
-                pending(cx, &claim).await?;
+                set_pending(cx, &claim).await?;
             }
             Some(_) => {
                 let text = format!("Cannot bind to requested volume {name:?}: it does not fit");
                 cx.warning_event("VolumeMismatch", &text);
-                pending(cx, &claim).await?;
+                set_pending(cx, &claim).await?;
             }
-            None => pending(cx, &claim).await?,
+            None => set_pending(cx, &claim).await?,
         }
         Ok(Action::done())
     }
@@ -62,7 +64,7 @@ impl Reconciler for Claims {
 
 impl Claims {
     /// Checks a bound PVC: its volume has to exist and reference it.
-    async fn check(
+    async fn check_bound(
         &self,
         cx: &Context<PersistentVolumeClaim>,
         claim: &PersistentVolumeClaim,
@@ -73,7 +75,7 @@ impl Claims {
             None => None,
         };
         let lost = match volume {
-            Some(volume) if free(&volume, claim) => {
+            Some(volume) if is_available_to(&volume, claim) => {
                 bind(cx, claim, &volume).await?;
                 return Ok(Action::done());
             }
@@ -104,27 +106,27 @@ impl Claims {
     }
 
     /// Binds a PVC without `volumeName` to a volume that matches, or provisions one.
-    async fn choose(
+    async fn bind_or_provision(
         &self,
         cx: &Context<PersistentVolumeClaim>,
         claim: &Arc<PersistentVolumeClaim>,
     ) -> Result<Action> {
         let claim = provision::with_default_class(cx, claim).await?;
         let volumes = cx.list::<PersistentVolume>().await?;
-        if let Some(volume) = matching::best(&volumes, &claim)? {
+        if let Some(volume) = matching::find_best(&volumes, &claim)? {
             bind(cx, &claim, volume).await?;
             return Ok(Action::done());
         }
-        pending(cx, &claim).await?;
+        set_pending(cx, &claim).await?;
         provision::provision(cx, &claim).await?;
         Ok(Action::done())
     }
 }
 
 /// Whether the volume is unbound, or reserved for this PVC.
-fn free(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+fn is_available_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-    reference.is_none() || matching::is_meant(volume, claim)
+    reference.is_none() || matching::is_reserved_for(volume, claim)
 }
 
 /// Binds volume and PVC, the volume first, so that no volume is bound to two PVCs.
@@ -133,7 +135,7 @@ async fn bind(
     claim: &PersistentVolumeClaim,
     volume: &PersistentVolume,
 ) -> Result<()> {
-    let volume = claim_volume(cx, claim, volume).await?;
+    let volume = bind_volume(cx, claim, volume).await?;
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
     if phase != Some("Bound") {
         let mut next = (*volume).clone();
@@ -163,7 +165,7 @@ async fn bind(
 }
 
 /// Writes the `claimRef` of the volume.
-async fn claim_volume(
+async fn bind_volume(
     cx: &Context<PersistentVolumeClaim>,
     claim: &PersistentVolumeClaim,
     volume: &PersistentVolume,
@@ -197,7 +199,10 @@ pub(super) fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
     }
 }
 
-async fn pending(cx: &Context<PersistentVolumeClaim>, claim: &PersistentVolumeClaim) -> Result<()> {
+async fn set_pending(
+    cx: &Context<PersistentVolumeClaim>,
+    claim: &PersistentVolumeClaim,
+) -> Result<()> {
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
     if phase == Some("Pending") {
         return Ok(());

@@ -38,21 +38,21 @@ fn capacity(volume: &PersistentVolume) -> Option<Quantity> {
 }
 
 /// Whether a volume satisfies a PVC that names it.
-pub(super) fn suits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+pub(super) fn satisfies(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(offered), Some(wanted)) = (&volume.spec, &claim.spec) else { return false };
     let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".to_owned());
     let modes = offered.access_modes.as_deref().unwrap_or_default();
-    let wished = wanted.access_modes.as_deref().unwrap_or_default();
+    let requested_modes = wanted.access_modes.as_deref().unwrap_or_default();
     let offered_class = offered.storage_class_name.as_deref().unwrap_or_default();
     mode(&offered.volume_mode) == mode(&wanted.volume_mode)
-        && wished.iter().all(|mode| modes.contains(mode))
+        && requested_modes.iter().all(|mode| modes.contains(mode))
         && offered_class == class(claim).unwrap_or_default()
         && capacity(volume) >= request(claim)
         && volume.metadata.deletion_timestamp.is_none()
 }
 
 /// Whether a volume is reserved for a PVC, by a user or by an earlier attempt.
-pub(super) fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+pub(super) fn is_reserved_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     reference.is_some_and(|reference| {
         let uid = reference.uid.as_ref().filter(|uid| !uid.is_empty());
@@ -63,14 +63,14 @@ pub(super) fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim)
 }
 
 /// Returns the smallest volume that satisfies the PVC, a reserved one before all others.
-pub(super) fn best<'a>(
+pub(super) fn find_best<'a>(
     volumes: &'a [Arc<PersistentVolume>],
     claim: &PersistentVolumeClaim,
 ) -> Result<Option<&'a Arc<PersistentVolume>>> {
-    if let Some(meant) =
-        volumes.iter().find(|volume| is_meant(volume, claim) && suits(volume, claim))
+    if let Some(reserved) =
+        volumes.iter().find(|volume| is_reserved_for(volume, claim) && satisfies(volume, claim))
     {
-        return Ok(Some(meant));
+        return Ok(Some(reserved));
     }
     let selector = claim.spec.as_ref().and_then(|spec| spec.selector.clone());
     let selector = selector.map(Selector::try_from).transpose()?;
@@ -81,7 +81,7 @@ pub(super) fn best<'a>(
         reference.is_none()
             && phase == Some("Available")
             && selector.as_ref().is_none_or(|selector| selector.matches(&labels))
-            && suits(volume, claim)
+            && satisfies(volume, claim)
     };
     let mut best = None::<&Arc<PersistentVolume>>;
     for volume in volumes.iter().filter(free) {

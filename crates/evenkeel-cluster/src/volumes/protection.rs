@@ -63,12 +63,12 @@ fn deleting() -> Predicate {
 
 /// Returns the VolumeAttributesClasses that a PVC requests, has, or is being modified to.
 fn classes_of_claim(claim: &PersistentVolumeClaim) -> Vec<String> {
-    let asked = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
+    let requested = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone());
     let status = claim.status.as_ref();
     let present = status.and_then(|status| status.current_volume_attributes_class_name.clone());
     let change = status.and_then(|status| status.modify_volume_status.as_ref());
     let target = change.and_then(|change| change.target_volume_attributes_class_name.clone());
-    let mut names: Vec<String> = asked.into_iter().chain(present).chain(target).collect();
+    let mut names: Vec<String> = requested.into_iter().chain(present).chain(target).collect();
     names.retain(|name| !name.is_empty());
     names.sort();
     names.dedup();

@@ -32,8 +32,8 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Creates the StorageClass `standard` unless the cluster has StorageClasses. Retries until that
 /// succeeds, since an error would stop all controllers.
-pub(super) async fn standard(client: Client, stop: Stop) -> Result<()> {
-    while let Err(error) = create_standard(&client).await {
+pub(super) async fn run_default_class(client: Client, stop: Stop) -> Result<()> {
+    while let Err(error) = create_default_class(&client).await {
         tracing::warn!(%error, "the storage class {STANDARD} cannot be created, and is retried");
         tokio::select! {
             () = stop.requested() => break,
@@ -43,7 +43,7 @@ pub(super) async fn standard(client: Client, stop: Stop) -> Result<()> {
     Ok(())
 }
 
-async fn create_standard(client: &Client) -> Result<()> {
+async fn create_default_class(client: &Client) -> Result<()> {
     if !client.live().list::<StorageClass>(None, "").await?.is_empty() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{BINDER, CLAIM_PROTECTION, CLASS_PROTECTION, VOLUME_PROTECTION};
 use crate::Cluster;
-use crate::testing::{cluster, create, object, settle, until, until_gone, wait};
+use crate::testing::{cluster, create, object, until, until_gone, wait, wait_until_idle};
 
 const ALL: &[&str] = &[BINDER, CLAIM_PROTECTION, VOLUME_PROTECTION, CLASS_PROTECTION];
 
@@ -86,7 +86,7 @@ async fn the_smallest_volume_that_fits_is_taken() {
     volume(&cluster, "other-class", "2Gi", json!({"spec": {"storageClassName": "other"}})).await;
     let many = json!({"spec": {"accessModes": ["ReadOnlyMany"]}});
     volume(&cluster, "other-modes", "2Gi", many).await;
-    settle().await;
+    wait_until_idle().await;
     claim(&cluster, "data", json!({"storageClassName": "manual"})).await;
     let claim = bound(&cluster, "data").await;
     assert_eq!(volume_of(&claim), "right");
@@ -99,10 +99,10 @@ async fn a_selector_chooses_among_volumes() {
     let cluster = cluster(ALL).await;
     volume(&cluster, "slow", "2Gi", json!({"labels": {"disk": "slow"}})).await;
     volume(&cluster, "fast", "5Gi", json!({"labels": {"disk": "fast"}})).await;
-    let wish = json!({
+    let spec = json!({
         "storageClassName": "manual", "selector": {"matchLabels": {"disk": "fast"}},
     });
-    claim(&cluster, "data", wish).await;
+    claim(&cluster, "data", spec).await;
     assert_eq!(volume_of(&bound(&cluster, "data").await), "fast");
 }
 
@@ -127,7 +127,7 @@ async fn a_volume_set_aside_for_a_claim_goes_to_no_other() {
     volume(&cluster, "reserved", "2Gi", aside).await;
     phase(&cluster, "reserved", "Available").await;
     claim(&cluster, "other", json!({"storageClassName": "manual"})).await;
-    settle().await;
+    wait_until_idle().await;
     claim(&cluster, "mine", json!({"storageClassName": "manual"})).await;
     assert_eq!(volume_of(&bound(&cluster, "mine").await), "reserved");
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
@@ -147,7 +147,7 @@ async fn a_retained_volume_is_released_and_not_used_again() {
     until_gone(&cluster, &first).await;
     phase(&cluster, "kept", "Released").await;
     claim(&cluster, "data", json!({"storageClassName": "manual"})).await;
-    settle().await;
+    wait_until_idle().await;
     let second = claims.get("data").await.unwrap();
     assert_eq!(second.status.unwrap().phase.as_deref(), Some("Pending"));
 }
@@ -164,14 +164,14 @@ async fn a_class_may_wait_for_a_pod() {
     claim(&cluster, "data", json!({"storageClassName": "late"})).await;
     let event = wait::<Event, _>(&cluster, |events| events.first().cloned()).await;
     assert_eq!(event.reason.as_deref(), Some("WaitForFirstConsumer"));
-    settle().await;
+    wait_until_idle().await;
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
     assert!(!super::bind::is_bound(&claims.get("data").await.unwrap()));
     let pod: Pod = using_pod(&cluster).await;
     let claim = bound(&cluster, "data").await;
     // A PVC in use is not deleted.
     claims.delete("data", &DeleteParams::default()).await.unwrap();
-    settle().await;
+    wait_until_idle().await;
     assert!(claims.get_opt("data").await.unwrap().is_some());
     let pods: Api<Pod> = Api::default_namespaced(cluster.client());
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
@@ -218,11 +218,11 @@ async fn a_volume_deleted_while_bound_goes_with_its_claim() {
     for (name, policy) in [("kept", "Retain"), ("removed", "Delete")] {
         let spec = json!({"spec": {"persistentVolumeReclaimPolicy": policy}});
         volume(&cluster, name, "2Gi", spec).await;
-        let wish = json!({"storageClassName": "manual", "volumeName": name});
-        let claim = claim(&cluster, name, wish).await;
+        let spec = json!({"storageClassName": "manual", "volumeName": name});
+        let claim = claim(&cluster, name, spec).await;
         let bound = phase(&cluster, name, "Bound").await;
         volumes.delete(name, &DeleteParams::default()).await.unwrap();
-        settle().await;
+        wait_until_idle().await;
         let kept = volumes.get(name).await.unwrap();
         assert!(kept.metadata.deletion_timestamp.is_some(), "a bound volume is kept");
         claims.delete(name, &DeleteParams::default()).await.unwrap();
@@ -257,13 +257,13 @@ async fn a_class_of_volume_attributes_stays_while_a_claim_names_it() {
         made.push(classes.create(&PostParams::default(), &class).await.unwrap());
         assert_eq!(made.last().unwrap().metadata.finalizers.as_ref().unwrap().len(), 1);
     }
-    let wish = json!({"storageClassName": "manual", "volumeAttributesClassName": "used"});
-    let claim = claim(&cluster, "data", wish).await;
+    let spec = json!({"storageClassName": "manual", "volumeAttributesClassName": "used"});
+    let claim = claim(&cluster, "data", spec).await;
     for name in ["used", "unused"] {
         classes.delete(name, &DeleteParams::default()).await.unwrap();
     }
     until_gone(&cluster, &made[1]).await;
-    settle().await;
+    wait_until_idle().await;
     assert!(classes.get_opt("used").await.unwrap().is_some());
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
     claims.delete("data", &DeleteParams::default()).await.unwrap();

@@ -13,7 +13,7 @@ use super::super::{HEADLESS, has_address};
 use super::{MANAGER, key, metadata};
 
 /// The maximum number of endpoints per slice.
-const FULL: usize = 100;
+const MAX_ENDPOINTS: usize = 100;
 
 /// Endpoints that have the same ports.
 pub(super) struct Group {
@@ -36,7 +36,7 @@ pub(super) struct SlicePlan {
 }
 
 /// A slice that may receive other endpoints.
-struct Open {
+struct PendingSlice {
     slice: EndpointSlice,
     endpoints: Vec<Endpoint>,
     changed: bool,
@@ -54,9 +54,9 @@ impl SlicePlan {
         groups: BTreeMap<String, Group>,
         existing: Vec<Arc<EndpointSlice>>,
     ) -> Result<(), OwnerError> {
-        let (owned, strange): (Vec<_>, Vec<_>) =
+        let (owned, foreign): (Vec<_>, Vec<_>) =
             existing.into_iter().partition(|slice| is_owned(slice, service));
-        let mut delete = strange;
+        let mut delete = foreign;
         let mut create = Vec::new();
         let mut kept = 0;
         let mut by_ports: BTreeMap<String, Vec<Arc<EndpointSlice>>> = BTreeMap::new();
@@ -119,7 +119,7 @@ impl SlicePlan {
             let mut next = (**slice).clone();
             next.metadata.labels = template.metadata.labels.clone();
             let changed = endpoints != present || next != **slice;
-            open.push(Open { slice: next, endpoints, changed });
+            open.push(PendingSlice { slice: next, endpoints, changed });
         }
         let mut left: Vec<Endpoint> = wanted.into_values().collect();
         // Slices that are written anyway are filled first, the fullest first.
@@ -127,14 +127,14 @@ impl SlicePlan {
         order.sort_by_key(|at| std::cmp::Reverse(open[*at].endpoints.len()));
         for at in order {
             let endpoints = &mut open[at].endpoints;
-            let room = FULL.saturating_sub(endpoints.len()).min(left.len());
+            let room = MAX_ENDPOINTS.saturating_sub(endpoints.len()).min(left.len());
             endpoints.extend(left.drain(..room));
         }
         while !left.is_empty() {
-            let count = left.len().min(FULL);
-            let fits = |open: &&mut Open| {
+            let count = left.len().min(MAX_ENDPOINTS);
+            let fits = |open: &&mut PendingSlice| {
                 let held = open.endpoints.len();
-                !open.changed && held > 0 && held + count <= FULL
+                !open.changed && held > 0 && held + count <= MAX_ENDPOINTS
             };
             let tightest = open.iter_mut().filter(fits).max_by_key(|open| open.endpoints.len());
             let batch: Vec<Endpoint> = left.drain(..count).collect();
@@ -160,12 +160,12 @@ impl SlicePlan {
         Ok(kept)
     }
 
-    pub(super) async fn carry_out(self, cx: &Context<Service>) -> Result<()> {
+    pub(super) async fn apply(self, cx: &Context<Service>) -> Result<()> {
         for slice in &self.create {
             match cx.create(slice).await {
                 // The namespace is terminating, and the Service with it.
                 Err(error) if error.is_forbidden() => return Ok(()),
-                answer => drop(answer?),
+                result => drop(result?),
             }
         }
         for slice in &self.update {

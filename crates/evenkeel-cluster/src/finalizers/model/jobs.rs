@@ -12,7 +12,7 @@ const CONTROLLERS: &[&str] = &[
     crate::job::NAME,
     crate::garbage::NAME,
     crate::namespace::NAME,
-    crate::node_lifecycle::GARBAGE,
+    crate::node_lifecycle::POD_GC,
 ];
 
 const PHASES: &[&str] = &["Pending", "Running", "Succeeded", "Failed"];
@@ -25,7 +25,7 @@ async fn every_pod_of_a_job_is_released() {
 async fn model(seed: u64) -> Result<(), String> {
     let model = Model::after(seed, CONTROLLERS, 40, step).await;
     model.delete_namespaces().await;
-    model.settle(left).await
+    model.wait_until_deleted(left).await
 }
 
 async fn left(client: kube::Client) -> Vec<String> {
@@ -36,7 +36,7 @@ async fn left(client: kube::Client) -> Vec<String> {
 }
 
 async fn step(model: &mut Model) {
-    let action = model.dice.roll(16);
+    let action = model.random.below(16);
     if action < 3 {
         return create(model).await;
     }
@@ -78,12 +78,12 @@ async fn step(model: &mut Model) {
 }
 
 async fn create(model: &mut Model) {
-    let count = 1 + model.dice.roll(3);
+    let count = 1 + model.random.below(3);
     let mut job = json!({
         "metadata": {"name": model.name("job")},
         "spec": {
-            "completions": count, "parallelism": 1 + model.dice.roll(3),
-            "backoffLimit": model.dice.roll(4),
+            "completions": count, "parallelism": 1 + model.random.below(3),
+            "backoffLimit": model.random.below(4),
             "template": {"spec": {
                 "restartPolicy": "Never",
                 "containers": [{"name": "app", "image": "app:1"}],

@@ -28,9 +28,9 @@ async fn namespaces_go_with_their_content() {
 async fn model(seed: u64) -> Result<(), String> {
     let model = Model::after(seed, CONTROLLERS, 40, step).await;
     model.delete_namespaces().await;
-    tokio::time::sleep(model.dice.time(Duration::from_secs(60))).await;
+    tokio::time::sleep(model.random.time(Duration::from_secs(60))).await;
     release(&model).await;
-    model.settle(left).await
+    model.wait_until_deleted(left).await
 }
 
 async fn left(client: kube::Client) -> Vec<String> {
@@ -49,7 +49,7 @@ async fn release(model: &Model) {
 
 async fn step(model: &mut Model) {
     let namespaces = Api::<Namespace>::all(model.client.clone());
-    match model.dice.roll(14) {
+    match model.random.below(14) {
         0..2 => {
             let namespace = json!({"metadata": {"name": model.namespace()}});
             model.create_in(&namespaces, namespace).await;

@@ -16,7 +16,7 @@ async fn owners_go_whatever_depends_on_them() {
 async fn model(seed: u64) -> Result<(), String> {
     let model = Model::after(seed, CONTROLLERS, 60, step).await;
     // The namespaces are not deleted.
-    model.settle(left).await
+    model.wait_until_deleted(left).await
 }
 
 async fn left(client: kube::Client) -> Vec<String> {
@@ -27,7 +27,7 @@ async fn left(client: kube::Client) -> Vec<String> {
 }
 
 async fn step(model: &mut Model) {
-    match model.dice.roll(12) {
+    match model.random.below(12) {
         0..4 => {
             let (name, owners) = (model.name("map"), owners(model).await);
             let map = json!({"metadata": {"name": name, "ownerReferences": owners}});
@@ -65,7 +65,7 @@ async fn step(model: &mut Model) {
 /// Returns up to two owners, of any namespace, that block owner deletion or not.
 async fn owners(model: &Model) -> Vec<Value> {
     let mut owners = Vec::new();
-    for _ in 0..model.dice.roll(3) {
+    for _ in 0..model.random.below(3) {
         let (kind, name, uid) = if model.chance(2) {
             let Some(map) = model.any::<ConfigMap>().await else { continue };
             ("ConfigMap", map.name_any(), map.uid())

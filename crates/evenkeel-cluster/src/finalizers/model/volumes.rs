@@ -34,7 +34,7 @@ async fn model(seed: u64) -> Result<(), String> {
     for class in CLASSES {
         accept(classes.delete(class, &DeleteParams::default()).await);
     }
-    model.settle(left).await
+    model.wait_until_deleted(left).await
 }
 
 fn cluster_wide(model: &Model) -> (Api<PersistentVolume>, Api<VolumeAttributesClass>) {
@@ -51,8 +51,8 @@ async fn left(client: kube::Client) -> Vec<String> {
 
 async fn step(model: &mut Model) {
     let (volumes, classes) = cluster_wide(model);
-    let class = CLASSES[model.dice.roll(CLASSES.len())];
-    match model.dice.roll(16) {
+    let class = CLASSES[model.random.below(CLASSES.len())];
+    match model.random.below(16) {
         0..2 => {
             let policy = if model.chance(2) { "Retain" } else { "Delete" };
             let volume = json!({
@@ -109,7 +109,7 @@ async fn claim(model: &mut Model) {
             "resources": {"requests": {"storage": "1Gi"}},
         },
     });
-    match model.dice.roll(4) {
+    match model.random.below(4) {
         0 => claim["spec"]["storageClassName"] = json!("standard"),
         1 => {
             if let Some(volume) = model.any::<PersistentVolume>().await {
@@ -117,7 +117,7 @@ async fn claim(model: &mut Model) {
             }
         }
         2 => {
-            let class = CLASSES[model.dice.roll(CLASSES.len())];
+            let class = CLASSES[model.random.below(CLASSES.len())];
             claim["spec"]["volumeAttributesClassName"] = json!(class);
         }
         _ => {}

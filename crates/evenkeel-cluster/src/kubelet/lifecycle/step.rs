@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Inputs, Lifecycle, RESYNC, Subject, seconds};
+use super::{ContainerInputs, Inputs, Lifecycle, RESYNC, seconds};
 use crate::kubelet::events::Events;
 use crate::kubelet::image::{self, PullError};
 use crate::kubelet::instance::{
-    Exited, Instance, NoImage, Running, State, Stop, Termination, container_id, later,
+    Exited, Instance, NoImage, Running, State, Stop, Termination, add_saturating, container_id,
 };
 use crate::kubelet::pod_containers::Role;
 use crate::kubelet::{probes, process, restart};
@@ -19,28 +19,28 @@ impl Lifecycle {
     pub(super) fn step(
         &mut self,
         index: usize,
-        subject: &Subject<'_>,
+        subject: &ContainerInputs<'_>,
         inputs: &Inputs<'_>,
         events: &mut Events<'_>,
     ) -> bool {
         let now = inputs.now;
-        let turn = self.ending.is_none() && self.has_turn(index, subject.member.role);
+        let may_start = self.ending.is_none() && self.may_start(index, subject.member.role);
         let ending = self.ending.is_some();
         match &mut self.containers[index].state {
-            State::Waiting if turn => {
+            State::Waiting if may_start => {
                 self.start(index, subject, inputs, events);
                 true
             }
             State::Waiting => false,
             State::NoImage(failed) => {
-                if turn && (failed.retry <= now || failed.image != subject.member.image) {
+                if may_start && (failed.retry <= now || failed.image != subject.member.image) {
                     self.start(index, subject, inputs, events);
                     return true;
                 }
                 if !ending
                     && !failed.backs_off
                     && failed.error == PullError::NotFound
-                    && later(failed.since, RESYNC) <= now
+                    && add_saturating(failed.since, RESYNC) <= now
                 {
                     failed.backs_off = true;
                     events.pull_backs_off(&subject.member);
@@ -54,11 +54,12 @@ impl Lifecycle {
                     exited.backs_off = false;
                     return true;
                 }
-                if turn && at <= now {
+                if may_start && at <= now {
                     self.start(index, subject, inputs, events);
                     return true;
                 }
-                if !exited.backs_off && !delay.is_zero() && later(exited.at, RESYNC) <= now {
+                if !exited.backs_off && !delay.is_zero() && add_saturating(exited.at, RESYNC) <= now
+                {
                     exited.backs_off = true;
                     events.restart_backs_off(&subject.member);
                 }
@@ -69,7 +70,7 @@ impl Lifecycle {
     }
 
     /// Whether the preceding containers are initialized.
-    fn has_turn(&self, index: usize, role: Role) -> bool {
+    fn may_start(&self, index: usize, role: Role) -> bool {
         let before = match role {
             Role::Ephemeral => 0,
             Role::Init | Role::Sidecar | Role::App => index.min(self.inits),
@@ -81,7 +82,7 @@ impl Lifecycle {
     fn start(
         &mut self,
         index: usize,
-        subject: &Subject<'_>,
+        subject: &ContainerInputs<'_>,
         inputs: &Inputs<'_>,
         events: &mut Events<'_>,
     ) {
@@ -108,7 +109,7 @@ impl Lifecycle {
                 image: member.image.to_owned(),
                 error,
                 since: inputs.now,
-                retry: later(inputs.now, retry),
+                retry: add_saturating(inputs.now, retry),
                 backs_off: false,
             });
             return;
@@ -132,12 +133,12 @@ impl Lifecycle {
     fn step_running(
         &mut self,
         index: usize,
-        subject: &Subject<'_>,
+        subject: &ContainerInputs<'_>,
         inputs: &Inputs<'_>,
         events: &mut Events<'_>,
     ) -> bool {
         let (member, now) = (&subject.member, inputs.now);
-        let last_turn = self.is_last_turn(index, member.role);
+        let may_terminate = self.may_terminate(index, member.role);
         let ending = self.ending.is_some();
         let address = self.address.map(|address| address.to_string());
         let instance = &mut self.containers[index];
@@ -157,7 +158,7 @@ impl Lifecycle {
             running.probed = Some(age);
         }
         if let Some(stop) = &mut running.stop
-            && (last_turn || stop.deadline <= now)
+            && (may_terminate || stop.deadline <= now)
         {
             stop.terminate(now);
         }
@@ -176,7 +177,7 @@ impl Lifecycle {
         }
         let killed = subject.probes.killed_by(age);
         let replaced = running.image != member.image;
-        let restarts = restart::applies_to_killed(inputs.pod, member.container);
+        let restarts = restart::should_restart_killed(inputs.pod, member.container);
         let grace = match killed.and_then(|kind| probes::grace_period(member, kind)) {
             Some(own) if !ending => seconds(own),
             _ => inputs.grace(),
@@ -199,7 +200,7 @@ impl Lifecycle {
 
     /// Whether SIGTERM may be sent: a sidecar stops after the app containers and the sidecars that
     /// were started after it.
-    fn is_last_turn(&self, index: usize, role: Role) -> bool {
+    fn may_terminate(&self, index: usize, role: Role) -> bool {
         role != Role::Sidecar || !self.containers[index + 1..].iter().any(Instance::is_running)
     }
 
@@ -209,7 +210,7 @@ impl Lifecycle {
         index: usize,
         code: i32,
         oom_killed: bool,
-        subject: &Subject<'_>,
+        subject: &ContainerInputs<'_>,
         inputs: &Inputs<'_>,
     ) {
         let member = &subject.member;
@@ -223,11 +224,11 @@ impl Lifecycle {
             Role::Ephemeral => false,
             Role::Init if code == 0 => false,
             Role::Init | Role::App => {
-                killed_to_restart || restart::applies(inputs.pod, member.container, code)
+                killed_to_restart || restart::should_restart(inputs.pod, member.container, code)
             }
         };
         instance.initialized |= member.role == Role::Init && code == 0;
-        if restart::forgives(inputs.now.saturating_duration_since(running.since)) {
+        if restart::resets_backoff(inputs.now.saturating_duration_since(running.since)) {
             instance.backoff = Duration::ZERO;
         }
         let delay = instance.backoff;
@@ -241,7 +242,7 @@ impl Lifecycle {
                 ..Termination::new(code, oom_killed, started, inputs.wall.clone())
             },
             at: inputs.now,
-            restart: restarts.then(|| (later(inputs.now, delay), delay)),
+            restart: restarts.then(|| (add_saturating(inputs.now, delay), delay)),
             backs_off: false,
         });
     }

@@ -11,7 +11,7 @@ use super::{Inputs, Lifecycle};
 use crate::kubelet::events::Events;
 use crate::kubelet::simulation::PodSimulation;
 use crate::kubelet::status;
-use crate::nodes::Facts;
+use crate::nodes::NodeProperties;
 use crate::options::Delays;
 
 mod random;
@@ -22,7 +22,7 @@ struct Run {
     simulation: PodSimulation,
     delays: Delays,
     lifecycle: Lifecycle,
-    begun: Instant,
+    started: Instant,
     now: Duration,
     due: Option<Duration>,
     events: Vec<String>,
@@ -32,13 +32,13 @@ impl Run {
     fn new(spec: &Value, simulation: &str) -> Self {
         let metadata = json!({"name": "one", "namespace": "default", "uid": "1"});
         let pod = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
-        let begun = Instant::now();
+        let started = Instant::now();
         Self {
             pod,
             simulation: simulation.parse().unwrap(),
             delays: Delays { stop: Duration::from_secs(1), ..Delays::default() },
-            lifecycle: Lifecycle::new("1", "node", None, begun),
-            begun,
+            lifecycle: Lifecycle::new("1", "node", None, started),
+            started,
             now: Duration::ZERO,
             due: Some(Duration::ZERO),
             events: Vec::new(),
@@ -52,7 +52,7 @@ impl Run {
 
     /// Performs what is due now.
     fn advance(&mut self) {
-        let (now, wall) = (self.begun + self.now, self.wall());
+        let (now, wall) = (self.started + self.now, self.wall());
         let inputs = Inputs {
             pod: &self.pod,
             simulation: &self.simulation,
@@ -63,14 +63,15 @@ impl Run {
         let mut events = Events::new(&self.pod);
         let next = self.lifecycle.advance(&inputs, &mut events);
         assert!(next.is_none_or(|at| at > now), "due in the past: {:?}", self.lifecycle);
-        self.due = next.map(|at| at - self.begun);
+        self.due = next.map(|at| at - self.started);
         self.events.extend(events.into_list().into_iter().map(|event| {
             let kind = if event.warning { "Warning" } else { "Normal" };
             let path = event.field_path.unwrap_or_default();
             format!("{kind} {} {path} {}", event.reason, event.message)
         }));
-        let facts = Facts { simulated: true, down: false, address: None, network: None };
-        self.pod.status = Some(status::of(&self.pod, &self.lifecycle, &facts, &wall));
+        let properties =
+            NodeProperties { simulated: true, down: false, address: None, network: None };
+        self.pod.status = Some(status::of(&self.pod, &self.lifecycle, &properties, &wall));
     }
 
     /// Advances time. Returns what was shown whenever that changed.
@@ -444,8 +445,8 @@ async fn a_pod_goes_on_where_another_process_left_it() {
     let mut run = Run::new(&spec, "bad:crash-loop");
     run.until(40);
     assert_eq!(run.shown(), "Running migrate=Completed(0) app=ready bad=CrashLoopBackOff*3");
-    let mut other = Lifecycle::new("1", "node", None, run.begun + run.now);
-    other.restore(&run.pod, run.begun + run.now, &run.wall());
+    let mut other = Lifecycle::new("1", "node", None, run.started + run.now);
+    other.restore(&run.pod, run.started + run.now, &run.wall());
     run.lifecycle = other;
     run.simulation = PodSimulation::default();
     assert_eq!(run.until(41), ["40s Running migrate=Completed(0) app=ready bad=ready*4"]);
