@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_templates_have_equal_digests_and_a_collision_changes_it() {
+    fn equal_templates_have_equal_hashes_and_a_collision_changes_them() {
         let value = serde_json::json!({"spec": {"containers": [{"name": "a"}]}});
         assert_eq!(of_value(&value, None), of_value(&value.clone(), None));
         assert_ne!(of_value(&value, None), of_value(&value, Some(1)));

@@ -79,7 +79,7 @@ async fn create_workloads(cluster: &Cluster, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_goes_with_everything_it_made() {
+async fn foreground_deletion_of_a_deployment_deletes_its_dependents() {
     let cluster = cluster().await;
     create_workloads(&cluster, "default").await;
     let deployments: Api<Deployment> = Api::default_namespaced(cluster.client());
@@ -95,7 +95,7 @@ async fn a_deployment_goes_with_everything_it_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphaned_replica_set_keeps_its_pods_and_is_taken_in_again() {
+async fn an_orphaned_replica_set_keeps_its_pods_and_is_adopted_again() {
     let cluster = cluster().await;
     create_workloads(&cluster, "default").await;
     let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client());
@@ -122,7 +122,7 @@ async fn an_orphaned_replica_set_keeps_its_pods_and_is_taken_in_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_in_full_use_goes_without_a_trace() {
+async fn a_namespace_with_workloads_is_deleted_completely() {
     let cluster = cluster().await;
     namespace(&cluster, "shop").await;
     create_workloads(&cluster, "shop").await;
@@ -164,7 +164,7 @@ async fn run_scenario() -> (u64, BTreeMap<String, String>) {
 /// Each scenario runs in its own runtime: how far a task runs before it yields is part of what is
 /// reproducible, and depends on the earlier work of the runtime.
 #[test]
-fn the_same_story_leaves_the_same_cluster() {
+fn the_same_seed_gives_the_same_cluster() {
     let run = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_all().start_paused(true).build().unwrap().block_on(run_scenario())

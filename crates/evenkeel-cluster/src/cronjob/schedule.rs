@@ -106,7 +106,7 @@ mod tests {
     const EXPECTED: &str = include_str!("schedules.txt");
 
     #[test]
-    fn schedules_come_to_what_the_go_library_says() {
+    fn schedules_match_the_go_library() {
         let mut compared = 0;
         for line in EXPECTED.lines().filter(|line| !line.starts_with('#')) {
             let mut quoted = serde_json::Deserializer::from_str(line).into_iter::<String>();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_does_not_exist_is_passed() {
+    fn a_day_that_does_not_exist_is_skipped() {
         // The Go library does not return here. Samoa had no 30 December 2011.
         let schedule = Schedule::parse("0 12 1 * *", zone("Pacific/Apia").unwrap()).unwrap();
         let next = schedule.next("2011-12-29T20:00:00Z".parse().unwrap()).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn of_missed_starts_the_last_is_found_however_many() {
+    fn the_last_of_any_number_of_missed_starts_is_found() {
         let due = |schedule: &str, earliest: &str| {
             let schedule = Schedule::parse(schedule, TimeZone::UTC).unwrap();
             let now = "2026-06-01T10:07:00Z".parse().unwrap();

@@ -36,7 +36,7 @@ fn started(job: &Job) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
+async fn jobs_start_on_schedule_and_the_history_limit_is_honoured() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let limits = json!({"successfulJobsHistoryLimit": 2});
     cluster.create::<CronJob>(cron("*/10 * * * *", "", &limits)).await;
@@ -72,7 +72,7 @@ async fn jobs_come_at_their_times_and_only_so_many_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn overlap_is_allowed_forbidden_or_resolved() {
+async fn concurrency_policies_are_honoured() {
     // Each run takes 90 s, and one is due every minute. A forbidden start is made up later.
     for (policy, running, total) in [("Allow", 2, 4), ("Forbid", 1, 3), ("Replace", 1, 4)] {
         let cluster = VirtualCluster::start(ClusterOptions::default()).await;
@@ -95,7 +95,7 @@ async fn overlap_is_allowed_forbidden_or_resolved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspended_cron_job_makes_up_for_one_time_only_within_its_deadline() {
+async fn a_resumed_cron_job_starts_one_missed_time_within_its_deadline() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"suspend": true, "startingDeadlineSeconds": 100});
     cluster.create::<CronJob>(cron("*/5 * * * *", "", &spec)).await;
@@ -171,7 +171,7 @@ async fn a_schedule_without_starts_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_missed_starts_are_reported_and_one_is_made_up_for() {
+async fn many_missed_starts_record_an_event_and_the_last_is_started() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<CronJob>(cron("* * * * *", "", &json!({"suspend": true}))).await;
     cluster.advance(Duration::from_secs(102 * 60)).await;
@@ -186,7 +186,7 @@ async fn many_missed_starts_are_reported_and_one_is_made_up_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_of_another_hand_does_not_count_as_active() {
+async fn a_job_created_by_another_client_does_not_count_as_active() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"concurrencyPolicy": "Forbid"});
     let tick = cluster.create::<CronJob>(cron("*/10 * * * *", "complete-after=1s", &spec)).await;

@@ -45,7 +45,7 @@ fn image_of(pod: &Pod) -> &str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_node_gets_a_pod_and_a_new_one_too() {
+async fn every_node_runs_a_pod_and_so_does_a_new_one() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 3, ..ClusterOptions::default() }).await;
     cluster.create::<DaemonSet>(set()).await;
@@ -116,7 +116,7 @@ async fn an_update_replaces_one_pod_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_surge_the_new_pod_is_ready_before_the_old_one_goes() {
+async fn with_a_surge_the_new_pod_is_ready_before_the_old_one_is_deleted() {
     let delays = Delays { ready: Duration::from_secs(2), ..Delays::default() };
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 2, delays, ..ClusterOptions::default() })

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_round_as_asked() {
+    fn percentages_round_up_or_down() {
         let percent = IntOrString::String("25%".to_owned());
         assert_eq!(resolve(Some(&percent), 10, true), 3);
         assert_eq!(resolve(Some(&percent), 10, false), 2);

@@ -63,7 +63,7 @@ async fn a_deployment_becomes_available() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_never_drops_below_what_must_be_available() {
+async fn a_rollout_honours_max_unavailable_and_max_surge() {
     let delays = Delays { ready: Duration::from_secs(5), ..Delays::default() };
     let cluster =
         VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
@@ -98,7 +98,7 @@ async fn a_rollout_never_drops_below_what_must_be_available() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undoing_brings_the_old_set_back_under_a_new_number() {
+async fn a_rollback_reuses_the_old_replica_set_with_a_new_revision() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Deployment>(deployment(2, "app:1")).await;
     let first = cluster.until_one::<Deployment>("web", is_complete).await;
@@ -131,7 +131,7 @@ async fn undoing_brings_the_old_set_back_under_a_new_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recreate_starts_nothing_before_the_old_is_gone() {
+async fn recreate_starts_no_pod_before_the_old_ones_are_deleted() {
     let delays = Delays { stop: Duration::from_secs(3), ..Delays::default() };
     let cluster =
         VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
@@ -157,7 +157,7 @@ async fn a_recreate_starts_nothing_before_the_old_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_that_stands_still_says_so_after_its_deadline() {
+async fn a_stalled_rollout_exceeds_its_progress_deadline() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = deployment(2, "app:1");
     object["spec"]["progressDeadlineSeconds"] = json!(60);
@@ -176,7 +176,7 @@ async fn a_rollout_that_stands_still_says_so_after_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scaling_in_the_middle_of_a_rollout_is_shared_in_proportion() {
+async fn scaling_during_a_rollout_is_proportional() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = deployment(10, "app:1");
     object["spec"]["strategy"] =
@@ -202,7 +202,7 @@ async fn scaling_in_the_middle_of_a_rollout_is_shared_in_proportion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_deployment_scales_and_does_not_roll() {
+async fn a_paused_deployment_scales_without_a_rollout() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Deployment>(deployment(2, "app:1")).await;
     cluster.until_one::<Deployment>("web", is_complete).await;

@@ -61,7 +61,7 @@ async fn wait_for_counts(cluster: &Cluster, wanted: (i32, i32, i32, i32)) -> Pod
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_counts_the_pods_there_are() {
+async fn min_available_as_a_number_counts_existing_pods() {
     let cluster = cluster(&[NAME]).await;
     pods(&cluster, 3, 3, None).await;
     budget(&cluster, "minAvailable", json!(2)).await;
@@ -81,7 +81,7 @@ async fn a_number_counts_the_pods_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_is_of_what_their_controller_wants() {
+async fn min_available_as_a_percentage_is_of_the_controllers_scale() {
     let cluster = cluster(&[NAME]).await;
     let set = replica_set(&cluster, 10).await;
     pods(&cluster, 9, 8, Some(&set)).await;
@@ -90,7 +90,7 @@ async fn a_part_is_of_what_their_controller_wants() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_missing_is_rounded_up() {
+async fn max_unavailable_is_rounded_up() {
     let cluster = cluster(&[NAME]).await;
     let set = replica_set(&cluster, 5).await;
     pods(&cluster, 5, 5, Some(&set)).await;
@@ -99,7 +99,7 @@ async fn what_may_be_missing_is_rounded_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_cannot_be_worked_out_lets_nothing_go() {
+async fn a_budget_whose_scale_cannot_be_determined_allows_no_disruptions() {
     let cluster = cluster(&[NAME]).await;
     let set = replica_set(&cluster, 2).await;
     pods(&cluster, 2, 2, Some(&set)).await;
@@ -118,7 +118,7 @@ async fn a_budget_that_cannot_be_worked_out_lets_nothing_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_evicted_pod_counts_again_if_it_is_not_gone_in_time() {
+async fn an_evicted_pod_counts_again_if_it_is_not_deleted_before_the_timeout() {
     let cluster = cluster(&[NAME]).await;
     pods(&cluster, 3, 3, None).await;
     budget(&cluster, "minAvailable", json!(1)).await;
@@ -136,7 +136,7 @@ async fn an_evicted_pod_counts_again_if_it_is_not_gone_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_is_let_through_by_the_budget_and_then_refused() {
+async fn evictions_are_allowed_by_the_budget_and_then_rejected() {
     let cluster = cluster(&[NAME]).await;
     pods(&cluster, 2, 2, None).await;
     budget(&cluster, "minAvailable", json!(1)).await;

@@ -129,7 +129,7 @@ async fn a_slice_follows_its_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_no_longer_match_leave() {
+async fn pods_that_no_longer_match_are_removed_from_slices() {
     let cluster = with_node(&[SLICES]).await;
     service(&cluster, json!({"ports": [{"port": 80}]})).await;
     pod(&cluster, 1, 80, true).await;
@@ -141,7 +141,7 @@ async fn pods_that_no_longer_match_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_that_are_not_ready_are_published_on_request() {
+async fn publish_not_ready_addresses_is_honoured() {
     let cluster = with_node(&[SLICES]).await;
     service(
         &cluster,
@@ -158,7 +158,7 @@ async fn addresses_that_are_not_ready_are_published_on_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_with_other_port_numbers_are_in_slices_of_their_own() {
+async fn pods_with_different_port_numbers_are_in_separate_slices() {
     let cluster = with_node(&[SLICES]).await;
     service(&cluster, json!({"ports": [{"port": 80, "targetPort": "http"}]})).await;
     pod(&cluster, 1, 8080, true).await;
@@ -172,7 +172,7 @@ async fn pods_with_other_port_numbers_are_in_slices_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_holds_a_hundred() {
+async fn a_slice_holds_at_most_100_endpoints() {
     let cluster = with_node(&[SLICES]).await;
     service(&cluster, json!({"ports": [{"port": 80}]})).await;
     for number in 0..205 {
@@ -191,7 +191,7 @@ async fn a_slice_holds_a_hundred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_are_kept_beside_slices() {
+async fn endpoints_are_maintained_for_services() {
     let cluster = with_node(&[LEGACY]).await;
     let service = service(
         &cluster,
@@ -319,7 +319,7 @@ async fn endpoints_of_a_service_without_selector_are_mirrored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn mirrors_go_with_their_reason() {
+async fn mirrored_slices_are_deleted_when_mirroring_no_longer_applies() {
     let cluster = cluster(&[MIRROR]).await;
     let subsets = json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 1}]}]);
     endpoints_without_selector(&cluster, subsets).await;
@@ -349,7 +349,7 @@ async fn mirrors_go_with_their_reason() {
 
 /// Go serializes an unset time as null, and stores it.
 #[tokio::test(start_paused = true)]
-async fn the_slices_of_a_service_with_a_null_time_in_its_status_follow_its_pods() {
+async fn slices_of_a_service_with_a_null_time_in_its_status_follow_its_pods() {
     let cluster = with_node(&[SLICES]).await;
     service(&cluster, json!({"ports": [{"port": 80}]})).await;
     let kind = kube::api::ApiResource::erase::<Service>(&());

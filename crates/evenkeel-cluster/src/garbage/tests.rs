@@ -38,7 +38,7 @@ fn owners(map: &ConfigMap) -> &[OwnerReference] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn background_deletion_takes_a_whole_tree_along() {
+async fn background_deletion_deletes_all_descendants() {
     let cluster = cluster(&[NAME]).await;
     let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
     let child: Secret =
@@ -55,7 +55,7 @@ async fn background_deletion_takes_a_whole_tree_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreground_deletion_waits_for_what_blocks_it() {
+async fn foreground_deletion_waits_for_blocking_dependents() {
     let cluster = cluster(&[NAME]).await;
     let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
     let mut held = config_map("held", &[owner(&root)]);
@@ -76,7 +76,7 @@ async fn foreground_deletion_waits_for_what_blocks_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreground_deletion_does_not_wait_for_others() {
+async fn foreground_deletion_does_not_wait_for_dependents_that_do_not_block() {
     let cluster = cluster(&[NAME]).await;
     let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
     let reference = OwnerReference { block_owner_deletion: None, ..owner(&root) };
@@ -93,7 +93,7 @@ async fn foreground_deletion_does_not_wait_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreground_deletion_goes_down_a_tree_and_up_again() {
+async fn foreground_deletion_waits_for_all_descendants() {
     let cluster = cluster(&[NAME]).await;
     let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
     let child: ConfigMap = create(&cluster, config_map("child", &[owner(&root)])).await;
@@ -114,7 +114,7 @@ async fn foreground_deletion_goes_down_a_tree_and_up_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_stay_without_the_reference() {
+async fn orphaned_dependents_are_kept_without_the_reference() {
     let cluster = cluster(&[NAME]).await;
     let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
     let other: ConfigMap = create(&cluster, config_map("other", &[])).await;
@@ -129,7 +129,7 @@ async fn orphans_stay_without_the_reference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_that_is_heard_of_late_stays_too() {
+async fn a_dependent_observed_after_orphaning_is_orphaned_too() {
     let cluster = cluster(&[NAME]).await;
     let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
     wait_until_idle().await;
@@ -145,7 +145,7 @@ async fn an_orphan_that_is_heard_of_late_stays_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_owner_is_enough_to_stay() {
+async fn one_existing_owner_keeps_an_object() {
     let cluster = cluster(&[NAME]).await;
     let one: ConfigMap = create(&cluster, config_map("one", &[])).await;
     let other: ConfigMap = create(&cluster, config_map("other", &[])).await;
@@ -160,7 +160,7 @@ async fn one_owner_is_enough_to_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_solid_owner_frees_from_one_that_waits() {
+async fn references_to_waiting_owners_are_removed_if_another_owner_exists() {
     let cluster = cluster(&[NAME]).await;
     let waiting: ConfigMap = create(&cluster, config_map("waiting", &[])).await;
     let solid: ConfigMap = create(&cluster, config_map("solid", &[])).await;
@@ -176,7 +176,7 @@ async fn a_solid_owner_frees_from_one_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_of_a_former_uid_go_and_the_new_owners_stay() {
+async fn dependents_of_a_former_uid_are_deleted_and_those_of_the_new_owner_kept() {
     let cluster = cluster(&[NAME]).await;
     let old: ConfigMap = create(&cluster, config_map("owner", &[])).await;
     let of_old: ConfigMap = create(&cluster, config_map("of-old", &[owner(&old)])).await;
@@ -193,7 +193,7 @@ async fn children_of_a_former_uid_go_and_the_new_owners_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reference_to_nothing_is_no_owner() {
+async fn a_dangling_reference_does_not_keep_an_object() {
     let cluster = cluster(&[NAME]).await;
     let kept: ConfigMap = create(&cluster, config_map("kept", &[])).await;
     let absent = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&kept) };
@@ -205,7 +205,7 @@ async fn a_reference_to_nothing_is_no_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_of_an_unknown_type_is_not_judged() {
+async fn an_owner_of_an_unknown_type_keeps_its_dependents() {
     let cluster = cluster(&[NAME]).await;
     let map: ConfigMap = create(&cluster, config_map("plain", &[])).await;
     let strange = OwnerReference {
@@ -277,7 +277,7 @@ async fn a_cluster_scoped_owner_may_own_anywhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_circle_ends() {
+async fn an_ownership_cycle_is_deleted() {
     let cluster = cluster(&[NAME]).await;
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     for policy in [Background, Foreground] {
@@ -295,7 +295,7 @@ async fn a_circle_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_own_owner_goes_like_any_other() {
+async fn an_object_that_owns_itself_can_be_deleted() {
     let cluster = cluster(&[NAME]).await;
     let map: ConfigMap = create(&cluster, config_map("self", &[])).await;
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
@@ -308,7 +308,7 @@ async fn its_own_owner_goes_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_starts_late_finds_what_happened_without_it() {
+async fn a_collector_that_starts_late_collects_existing_garbage() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
     let client = kube::Client::new(server.service(), "default");
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
@@ -371,7 +371,7 @@ fn widget_reference(widget: &DynamicObject) -> OwnerReference {
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_resources_own_and_are_owned_as_soon_as_they_are_defined() {
+async fn custom_resources_are_collected_once_their_crd_exists() {
     let cluster = cluster(&[NAME]).await;
     wait_until_idle().await;
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
@@ -391,7 +391,7 @@ async fn custom_resources_own_and_are_owned_as_soon_as_they_are_defined() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleting_a_definition_takes_its_objects_and_what_they_own() {
+async fn deleting_a_crd_deletes_its_objects_and_their_dependents() {
     let cluster = cluster(&[NAME]).await;
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
@@ -436,7 +436,7 @@ fn start_collector(client: kube::Client) -> (Arc<Collector>, JoinSet<Result<(), 
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_objects_in_relation_take_memory_and_give_it_back() {
+async fn only_owners_and_dependents_are_in_the_graph() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
     let client = kube::Client::new(server.service(), "default");
     let (collector, _running) = start_collector(client.clone());
@@ -464,7 +464,7 @@ async fn only_objects_in_relation_take_memory_and_give_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
+async fn objects_of_a_type_that_is_no_longer_served_are_not_assumed_deleted() {
     let cluster = cluster(&[NAME]).await;
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
@@ -496,7 +496,7 @@ async fn a_type_that_is_no_longer_served_is_not_taken_for_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_comes_later_is_followed_without_a_gap() {
+async fn a_new_preferred_version_is_watched_without_a_gap() {
     let cluster = cluster(&[NAME]).await;
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let post = PostParams::default();
@@ -549,7 +549,7 @@ impl<S: Service<ApiRequest>> Service<ApiRequest> for PartialDiscovery<S> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_the_server_tells_of_late_is_found_by_asking_again() {
+async fn a_type_missing_from_discovery_is_found_by_rediscovery() {
     let server = ApiServer::builder().seed(1).build().await.unwrap();
     let late = Arc::new(AtomicBool::new(true));
     let service = PartialDiscovery { server: server.service(), late: late.clone() };

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_written_short_and_read_back() {
+    fn index_ranges_round_trip() {
         let text = "1,3-5,7,8";
         let indexes = Indexes::parse(text, 100);
         assert_eq!(indexes.len(), 6);

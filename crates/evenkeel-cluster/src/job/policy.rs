@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_speaks_of_a_failure_decides() {
+    fn the_first_matching_rule_of_a_pod_failure_policy_applies() {
         let spec = spec(json!({"podFailurePolicy": {"rules": [
             {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [7]}},
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn success_is_a_number_of_indexes_or_certain_ones_or_a_number_of_those() {
+    fn success_policies_match_counts_indexes_or_both() {
         let met = |rules: Value, done: &str| {
             let spec = spec(json!({"successPolicy": {"rules": rules}}));
             success(&spec, &Indexes::parse(done, 10), 10)

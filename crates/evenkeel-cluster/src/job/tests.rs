@@ -40,7 +40,7 @@ fn reason(job: &Job) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_runs_so_many_at_once_until_so_many_are_done() {
+async fn a_job_honours_parallelism_and_completions() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"completions": 5, "parallelism": 2});
     let begun = Instant::now();
@@ -67,7 +67,7 @@ async fn a_job_runs_so_many_at_once_until_so_many_are_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_fails_waits_longer_each_time_and_gives_up_in_the_end() {
+async fn a_failing_job_backs_off_exponentially_up_to_its_limit() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Job>(job(&json!({"backoffLimit": 3}), "fail-after=0s")).await;
     let mut starts: BTreeMap<String, Instant> = BTreeMap::new();
@@ -89,7 +89,7 @@ async fn a_job_that_fails_waits_longer_each_time_and_gives_up_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn restarts_in_place_count_towards_the_limit() {
+async fn restarts_in_place_count_towards_the_backoff_limit() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = job(&json!({"backoffLimit": 2}), "crash-loop");
     object["spec"]["template"]["spec"]["restartPolicy"] = json!("OnFailure");
@@ -100,7 +100,7 @@ async fn restarts_in_place_count_towards_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_indexed_job_does_each_index_once() {
+async fn an_indexed_job_completes_each_index_once() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"completions": 4, "parallelism": 3, "completionMode": "Indexed"});
     cluster.create::<Job>(job(&spec, "complete-after=1s")).await;
@@ -146,7 +146,7 @@ async fn a_job_may_be_suspended_and_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_takes_too_long_is_ended() {
+async fn a_job_past_its_active_deadline_fails() {
     let delays = Delays { stop: Duration::from_secs(1), ..Delays::default() };
     let cluster =
         VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
@@ -159,7 +159,7 @@ async fn a_job_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finished_job_is_deleted_when_its_time_is_over() {
+async fn a_finished_job_is_deleted_after_its_ttl() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Job>(job(&json!({"ttlSecondsAfterFinished": 30}), "")).await;
     cluster.until_one::<Job>("sum", is_finished).await;
@@ -170,7 +170,7 @@ async fn a_finished_job_is_deleted_when_its_time_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_job_that_is_gone_are_let_go() {
+async fn pods_of_an_orphaned_job_are_released() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Job>(job(&json!({}), "complete-after=60s")).await;
     cluster.until::<Pod>("one", |pods| pods.values().any(is_tracked)).await;
@@ -186,7 +186,7 @@ fn is_tracked(pod: &Pod) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_deleted_job_are_released_whatever_their_labels() {
+async fn pods_of_a_deleted_job_are_released_regardless_of_their_labels() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = job(&json!({}), "complete-after=60s");
     // With `manualSelector` the pods do not get the labels that name the Job.
@@ -204,7 +204,7 @@ async fn pods_of_a_deleted_job_are_released_whatever_their_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_its_job_releases_loses_the_finalizer_with_the_owner_reference() {
+async fn a_released_pod_loses_finalizer_and_owner_reference_in_one_write() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Job>(job(&json!({}), "complete-after=60s")).await;
     let pods = cluster.until::<Pod>("one", |pods| pods.values().any(is_tracked)).await;
@@ -227,7 +227,7 @@ async fn a_pod_its_job_releases_loses_the_finalizer_with_the_owner_reference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
+async fn a_pod_recorded_as_failed_is_released_even_if_it_succeeds_later() {
     let options = ClusterOptions::default()
         .disable_controller(super::NAME)
         .disable_controller(crate::kubelet::NAME);
@@ -267,7 +267,7 @@ async fn a_pod_noted_as_failed_is_released_although_it_then_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
+async fn pods_kept_for_their_failure_count_do_not_block_their_namespace() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 1, "completionMode": "Indexed", "backoffLimitPerIndex": 3,
@@ -287,7 +287,7 @@ async fn pods_kept_for_their_failure_count_do_not_outlive_their_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_with_running_jobs_go() {
+async fn namespaces_with_running_jobs_are_deleted() {
     let delays = Delays { stop: Duration::from_secs(2), ..Delays::default() };
     let cluster =
         VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
@@ -310,7 +310,7 @@ async fn namespaces_with_running_jobs_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_the_policy_names_ends_the_job_at_once() {
+async fn a_failure_matched_by_the_policy_fails_the_job_immediately() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}});
     let spec = json!({"backoffLimit": 6, "podFailurePolicy": {"rules": [rule]}});
@@ -323,7 +323,7 @@ async fn a_failure_the_policy_names_ends_the_job_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_the_policy_ignores_is_tried_again_without_counting() {
+async fn a_failure_ignored_by_the_policy_is_retried_without_counting() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let rule = json!({"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [42]}});
     let spec = json!({"backoffLimit": 0, "podFailurePolicy": {"rules": [rule]}});
@@ -345,7 +345,7 @@ fn attempts(pods: &BTreeMap<String, Pod>) -> Vec<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_index_has_tries_of_its_own() {
+async fn backoff_limit_per_index_counts_each_index() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 2,
@@ -370,7 +370,7 @@ async fn each_index_has_tries_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_failed_indexes_end_the_job() {
+async fn too_many_failed_indexes_fail_the_job() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let rule = json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [7]}});
     let spec = json!({
@@ -386,7 +386,7 @@ async fn too_many_failed_indexes_end_the_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn enough_is_what_the_success_policy_says() {
+async fn a_job_completes_when_its_success_policy_is_met() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({
         "completions": 6, "parallelism": 2, "completionMode": "Indexed",
@@ -403,7 +403,7 @@ async fn enough_is_what_the_success_policy_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_replaced_when_it_has_failed_if_the_policy_says_so() {
+async fn a_terminating_pod_is_not_replaced_with_replacement_policy_failed() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let spec = json!({"podReplacementPolicy": "Failed"});
     cluster.create::<Job>(job(&spec, "complete-after=60s,ignore-term")).await;
@@ -424,7 +424,7 @@ async fn a_pod_is_replaced_when_it_has_failed_if_the_policy_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_goes_before_it_had_a_node_has_failed() {
+async fn a_pod_deleted_before_it_was_scheduled_counts_as_failed() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 0, ..ClusterOptions::default() }).await;
     cluster.create::<Job>(job(&json!({"podReplacementPolicy": "Failed"}), "")).await;

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_used_once_and_all_are_used_before_one_comes_back() {
+    fn addresses_are_unique_and_reused_last() {
         let addresses = Addresses::default();
         let network = Ipv4Addr::new(10, 128, 3, 0);
         let taken: BTreeSet<_> =

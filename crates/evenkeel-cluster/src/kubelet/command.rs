@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_commands_tell_when_and_how_they_end() {
+    fn simple_commands_have_a_known_outcome() {
         assert_eq!(outcome(&["sleep", "30"]), ends(30, 0));
         assert_eq!(outcome(&["/bin/sleep", "2m"]), ends(120, 0));
         assert_eq!(outcome(&["sleep", "infinity"]), Some(Outcome::RunsForever));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_to_the_end_tells_nothing() {
+    fn unrecognized_commands_have_no_outcome() {
         let shell = |script| outcome(&["sh", "-c", script]);
         for script in ["sleep $TIME", "sleep 1 | cat", "sleep 1 & wait", "run; sleep 1", "&& true"]
         {

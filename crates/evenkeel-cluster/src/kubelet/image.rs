@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_told_from_other_text() {
+    fn image_references_are_validated() {
         let digest = format!("sha256:{}", "0f".repeat(32));
         let pinned = format!("registry.k8s.io/pause:3.10@{digest}");
         for valid in [

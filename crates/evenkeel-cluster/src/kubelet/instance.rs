@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_container_stops_in_its_own_time_or_is_killed() {
+    async fn a_container_exits_after_sigterm_or_is_killed() {
         for (grace, hook, term, wanted) in [
             (30, 0, Some(4), (4, 0)),
             (30, 0, None, (30, 137)),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shorter_grace_period_counts_from_when_it_is_asked_for() {
+    async fn a_shorter_grace_period_counts_from_its_request() {
         let now = Instant::now();
         let mut stop = Stop::begin(now, Duration::from_secs(30), Duration::ZERO, false);
         let ignores_term = Process { exit: None, term: None };
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_grace_period_does_no_harm() {
+    async fn the_longest_grace_period_does_not_overflow() {
         let stop = Stop::begin(Instant::now(), Duration::MAX, Duration::MAX, false);
         assert!(stop.exit(&Process { exit: None, term: Some((Duration::MAX, 0)) }).is_some());
     }

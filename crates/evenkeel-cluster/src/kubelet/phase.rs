@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_phase_follows_from_all_containers() {
+    fn the_phase_is_computed_from_all_containers() {
         for (policy, containers, over, wanted) in [
             ("Always", "app=waits", false, "Pending"),
             ("Always", "app=runs", false, "Running"),

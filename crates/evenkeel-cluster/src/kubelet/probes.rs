@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_liveness_probe_fails_from_its_first_attempt_in_time() {
+    fn a_liveness_probe_fails_from_the_first_attempt_after_its_time() {
         let probe = json!({
             "startupProbe": {"initialDelaySeconds": 5},
             "livenessProbe": {"periodSeconds": 10, "failureThreshold": 3},
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn readiness_is_lost_when_its_probe_has_failed_often_enough() {
+    fn readiness_is_lost_at_the_failure_threshold() {
         let probe = json!({"readinessProbe": {"periodSeconds": 10, "failureThreshold": 2}});
         let timeline = timeline(&probe, "unready-after=1s");
         assert!(timeline.is_ready(19 * SECOND) && !timeline.is_ready(20 * SECOND));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_numbers_do_no_harm() {
+    fn the_largest_probe_settings_do_not_overflow() {
         let most = json!({
             "initialDelaySeconds": i32::MAX, "periodSeconds": i32::MAX,
             "failureThreshold": i32::MAX, "successThreshold": i32::MAX,

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_does_what_its_command_and_role_suggest() {
+    fn a_process_follows_its_command_and_role() {
         let server = Process { exit: None, term: seconds(1, 0) };
         let task = Process { exit: seconds(3, 0), term: seconds(1, 143) };
         let probe = json!({"startupProbe": {"initialDelaySeconds": 9}});
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_and_a_shared_process_namespace_come_before_the_command() {
+    fn a_simulation_and_a_shared_process_namespace_override_the_command() {
         let mut sleeps = pod("Always", &json!({"command": ["sleep", "30"]}));
         assert_eq!(process(&sleeps, "stop-after=2s").term, seconds(2, 143));
         assert_eq!(process(&sleeps, "complete-after=5s").exit, seconds(5, 0));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pre_stop_hook_takes_its_time() {
+    fn the_duration_of_a_pre_stop_hook_is_predicted() {
         for (hook, time) in [
             (json!({"sleep": {"seconds": 5}}), 5),
             (json!({"exec": {"command": ["sh", "-c", "sleep 3"]}}), 3),

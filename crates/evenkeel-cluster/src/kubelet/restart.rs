@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_container_comes_before_the_pod_and_rules_before_both() {
+    fn restart_rules_override_container_and_pod_policies() {
         let rule = json!({"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}});
         for (pod, own, rules, code, wanted) in [
             ("Always", None, json!([]), 0, true),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_back_off_doubles_up_to_five_minutes() {
+    fn the_backoff_doubles_up_to_five_minutes() {
         let mut delay = Duration::ZERO;
         let delays: Vec<u64> = std::iter::repeat_with(|| {
             delay = next(delay);

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_what_its_text_says() {
+    fn a_simulation_is_parsed_from_its_text() {
         let simulation: PodSimulation = "exit-code=3, fail-after=5s,ignore-term".parse().unwrap();
         assert_eq!(simulation.exit, Some((Duration::from_secs(5), 3)));
         assert!(simulation.ignore_term);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_reads_back_what_it_prints() {
+    fn a_simulation_round_trips_through_its_text() {
         let second = Some(Duration::from_secs(1));
         let everything = PodSimulation {
             image_pull_error: true,

@@ -40,7 +40,7 @@ fn conditions(pod: &Pod) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_comes_up_in_the_time_it_is_given() {
+async fn a_pod_becomes_ready_after_the_configured_delays() {
     let second = Duration::from_secs(1);
     let delays =
         Delays { schedule: second, start: 2 * second, ready: 4 * second, ..Delays::default() };
@@ -94,7 +94,7 @@ async fn a_crash_loop_backs_off_longer_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn plans_come_true() {
+async fn simulations_take_effect() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     for (name, simulation, policy, wanted) in [
         ("pulls", "image-pull-error", "Always", "Pending"),
@@ -124,7 +124,7 @@ async fn plans_come_true() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn plans_can_be_set_for_pods_that_have_none() {
+async fn simulations_can_be_set_for_pods_without_the_annotation() {
     let pod_simulations = PodSimulations::new(|pod| {
         let image = pod.spec.as_ref()?.containers.first()?.image.as_deref()?;
         image.ends_with(":broken").then(PodSimulation::image_pull_error)
@@ -140,7 +140,7 @@ async fn plans_can_be_set_for_pods_that_have_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_can_be_made_to_fail() {
+async fn a_running_pod_can_be_made_to_fail() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Pod>(pod("", "Always")).await;
     cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
@@ -188,7 +188,7 @@ async fn a_deleted_pod_stops_within_its_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn init_containers_are_done_before_the_others_begin() {
+async fn init_containers_complete_before_the_others_start() {
     let delays = Delays { start: Duration::from_secs(1), ..Delays::default() };
     let cluster =
         VirtualCluster::start(ClusterOptions { delays, ..ClusterOptions::default() }).await;
@@ -209,7 +209,7 @@ async fn init_containers_are_done_before_the_others_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_init_container_holds_back_the_app_container() {
+async fn a_failing_init_container_blocks_the_app_container() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = pod("", "Always");
     object["spec"]["initContainers"] =
@@ -226,7 +226,7 @@ async fn a_failing_init_container_holds_back_the_app_container() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
+async fn an_unreachable_node_loses_its_pods_and_recovers() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     let nodes: Api<Node> = Api::all(cluster.client.clone());
@@ -264,7 +264,7 @@ async fn a_node_that_goes_away_loses_its_pods_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_deleted_node_are_removed() {
+async fn pods_of_a_deleted_node_are_deleted() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     let nodes: Api<Node> = Api::all(cluster.client.clone());
@@ -298,7 +298,7 @@ async fn nodes_renew_their_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_probes_is_ready_no_sooner_than_they_are_asked() {
+async fn a_pod_with_probes_is_not_ready_before_they_are_sent() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = pod("", "Always");
     object["spec"]["containers"][0]["readinessProbe"] =
@@ -312,7 +312,7 @@ async fn a_pod_with_probes_is_ready_no_sooner_than_they_are_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_command_is_as_good_as_a_plan() {
+async fn a_recognized_command_determines_the_exit() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let started = Instant::now();
     let mut sleeper = pod("", "Never");
@@ -332,7 +332,7 @@ async fn a_plain_command_is_as_good_as_a_plan() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_not_restarted_runs_on_unless_it_has_work_to_do() {
+async fn a_pod_without_a_command_keeps_running_with_restart_policy_never() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let startup = json!({"startupProbe": {"periodSeconds": 3, "httpGet": {"port": 80}}});
     for (name, more) in [("plain", json!({})), ("probed", startup)] {
@@ -391,7 +391,7 @@ async fn a_deleted_pod_is_seen_with_its_deletion_timestamp() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_name_the_container() {
+async fn events_have_the_field_path_of_the_container() {
     use k8s_openapi::api::core::v1::Event;
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Pod>(pod("", "Always")).await;

@@ -32,7 +32,7 @@ fn message<'a>(namespace: &'a Namespace, name: &str) -> &'a str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_namespaces_of_every_cluster_are_there() {
+async fn the_default_namespaces_exist() {
     let cluster = cluster(&[]).await;
     let api: Api<Namespace> = Api::all(cluster.client());
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
@@ -41,7 +41,7 @@ async fn the_namespaces_of_every_cluster_are_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_namespace_goes_at_once() {
+async fn an_empty_namespace_is_deleted_immediately() {
     let cluster = cluster(&[NAME]).await;
     let shop = namespace(&cluster, "shop").await;
     let before = tokio::time::Instant::now();
@@ -51,7 +51,7 @@ async fn an_empty_namespace_goes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn content_of_every_type_goes_first_and_nothing_else() {
+async fn all_content_of_a_namespace_is_deleted_and_nothing_else() {
     let cluster = cluster(&[NAME]).await;
     let shop = namespace(&cluster, "shop").await;
     let crd = object(json!({
@@ -88,7 +88,7 @@ async fn content_of_every_type_goes_first_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_hold_a_namespace_and_are_told() {
+async fn finalizers_block_a_namespace_and_are_reported() {
     let cluster = cluster(&[NAME]).await;
     let shop = namespace(&cluster, "shop").await;
     for name in ["one", "two"] {
@@ -137,7 +137,7 @@ async fn finalizers_hold_a_namespace_and_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_get_their_time_and_everything_else_waits_for_them() {
+async fn pods_get_their_grace_period_before_other_content_is_deleted() {
     let cluster = cluster(&[NAME]).await;
     let shop = namespace(&cluster, "shop").await;
     let pod: Pod = create(
@@ -168,7 +168,7 @@ async fn pods_get_their_time_and_everything_else_waits_for_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finalizers_of_others_outlast_ours() {
+async fn other_finalizers_of_a_namespace_are_kept() {
     let cluster = cluster(&[NAME]).await;
     let api: Api<Namespace> = Api::all(cluster.client());
     let held = object(json!({

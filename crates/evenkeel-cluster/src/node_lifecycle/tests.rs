@@ -50,7 +50,7 @@ async fn nodes(
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_silent_node_are_evicted() {
+async fn pods_of_an_unreachable_node_are_evicted() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 3, ..ClusterOptions::default() }).await;
     nodes(&cluster, "three", |nodes| nodes.len() == 3).await;
@@ -82,7 +82,7 @@ async fn events(cluster: &VirtualCluster, reason: &str, count: usize) -> Vec<Str
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_of_nodes_and_their_pods_is_recorded_as_events() {
+async fn node_and_pod_changes_are_recorded_as_events() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     nodes(&cluster, "two", |nodes| nodes.len() == 2).await;
@@ -156,7 +156,7 @@ async fn no_pod_is_evicted_while_no_node_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_starts_anew_keeps_evicting() {
+async fn a_restarted_controller_keeps_the_eviction_taint() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     nodes(&cluster, "two", |nodes| nodes.len() == 2).await;

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_zone_that_is_mostly_not_ready_goes_slower_or_stops() {
+    async fn evictions_slow_down_or_stop_in_a_mostly_unready_zone() {
         let begin = Instant::now();
         let now = begin + DELAY;
         for (size, failed, admission) in [
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_that_are_gone_or_excluded_do_not_count() {
+    async fn deleted_and_excluded_nodes_do_not_count() {
         let begin = Instant::now();
         let mut zones = zones(&[("a", 2)], begin);
         let (key, mut excluded) = node("a0", "a", "True");

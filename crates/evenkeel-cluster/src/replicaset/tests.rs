@@ -49,7 +49,7 @@ async fn a_pod_that_is_deleted_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_without_an_owner_is_adopted_and_one_that_no_longer_matches_is_let_go() {
+async fn orphans_that_match_are_adopted_and_pods_that_no_longer_match_are_released() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster
         .create::<Pod>(json!({
@@ -76,7 +76,7 @@ async fn a_pod_without_an_owner_is_adopted_and_one_that_no_longer_matches_is_let
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pods_that_go_first_are_those_that_do_least() {
+async fn pods_of_lowest_deletion_cost_are_deleted_first() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<ReplicaSet>(set(3)).await;
     cluster.until_one("web", available(3)).await;
@@ -106,7 +106,7 @@ async fn pods_count_as_available_only_after_the_minimum_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_pods_from_being_made_is_told() {
+async fn create_errors_are_reported_as_a_condition() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(1);
     // Valid in a template but rejected in a pod: the PriorityClass does not exist.
@@ -124,7 +124,7 @@ async fn what_keeps_pods_from_being_made_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replication_controller_keeps_its_pods_and_counts_them() {
+async fn a_replication_controller_maintains_its_replicas() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut controller = set(2);
     controller["spec"]["selector"] = json!({"app": "web"});

@@ -48,7 +48,7 @@ async fn change(nodes: &Api<Node>, name: &str, patch: Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_spread_and_one_that_fits_nowhere_waits_for_room() {
+async fn pods_are_spread_and_an_unschedulable_pod_waits() {
     let (cluster, _nodes) = cluster(2, "2").await;
     for name in ["a", "b"] {
         cluster.create::<Pod>(pod(name, "1500m")).await;
@@ -119,7 +119,7 @@ async fn selectors_affinity_taints_and_cordons_are_honoured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_another_scheduler_are_left_alone() {
+async fn pods_of_another_scheduler_are_ignored() {
     let (cluster, _nodes) = cluster(1, "8").await;
     let mut other = pod("other", "1");
     other["spec"]["schedulerName"] = json!("mine");
@@ -147,7 +147,7 @@ async fn zones(nodes: &Api<Node>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_cannot_bear_each_other_are_kept_apart_both_ways() {
+async fn pod_anti_affinity_applies_to_new_and_existing_pods() {
     let (cluster, nodes) = cluster(2, "8").await;
     let web = json!({"app": "web"});
     for name in ["a", "b", "c"] {
@@ -180,7 +180,7 @@ async fn pods_that_cannot_bear_each_other_are_kept_apart_both_ways() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_go_where_those_are_that_they_want_near_and_wait_for_them() {
+async fn required_pod_affinity_is_honoured_and_waited_for() {
     let (cluster, nodes) = cluster(3, "8").await;
     zones(&nodes).await;
     let cache = json!({"app": "cache"});
@@ -200,7 +200,7 @@ async fn pods_go_where_those_are_that_they_want_near_and_wait_for_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_spread_as_evenly_as_they_ask() {
+async fn topology_spread_constraints_are_honoured() {
     let (cluster, nodes) = cluster(3, "8").await;
     zones(&nodes).await;
     let spread = |name: &str, skew: i32| {
@@ -238,7 +238,7 @@ async fn pods_are_spread_as_evenly_as_they_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_higher_priority_takes_the_room_of_the_least_important() {
+async fn a_pod_of_higher_priority_preempts_the_pod_of_lowest_priority() {
     let (cluster, _nodes) = cluster(2, "2").await;
     let classes = Api::<PriorityClass>::all(cluster.client.clone());
     let pushes = "PreemptLowerPriority";

@@ -11,7 +11,7 @@ use crate::testing::{cluster, object, options, until, until_gone};
 use crate::{Cluster, namespace};
 
 #[tokio::test(start_paused = true)]
-async fn every_namespace_has_a_default_account() {
+async fn every_namespace_has_a_default_service_account() {
     let cluster = cluster(&[ACCOUNTS]).await;
     let api: Api<Namespace> = Api::all(cluster.client());
     api.create(&PostParams::default(), &object(json!({"metadata": {"name": "shop"}})))
@@ -23,7 +23,7 @@ async fn every_namespace_has_a_default_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_default_account_that_is_deleted_comes_back() {
+async fn a_deleted_default_service_account_is_recreated() {
     let cluster = cluster(&[ACCOUNTS]).await;
     let key = Key::namespaced("default", "default");
     let first = until::<ServiceAccount>(&cluster, &key, |_| true).await;
@@ -34,7 +34,7 @@ async fn a_default_account_that_is_deleted_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_authority_is_published_and_kept() {
+async fn the_root_ca_is_published_and_restored() {
     let mut options = options(&[ROOT_CA]);
     options.root_ca = Some("certificate".to_owned());
     let cluster = Cluster::start_with(&options).await.unwrap();
@@ -49,7 +49,7 @@ async fn the_authority_is_published_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_ends_gets_nothing_more() {
+async fn a_terminating_namespace_gets_no_defaults() {
     let cluster = cluster(&[ACCOUNTS, ROOT_CA, namespace::NAME]).await;
     let api: Api<Namespace> = Api::all(cluster.client());
     let shop = object(json!({"metadata": {"name": "shop"}}));

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_the_set_have_a_place() {
+    fn only_canonical_names_have_an_ordinal() {
         let of = |name: &str| {
             let mut pod = Pod::default();
             pod.metadata.name = Some(name.to_owned());

@@ -53,7 +53,7 @@ fn slow() -> ClusterOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_come_one_after_the_other_and_go_in_the_opposite_order() {
+async fn pods_start_in_order_and_stop_in_reverse_order() {
     let cluster = VirtualCluster::start(slow()).await;
     cluster.create::<StatefulSet>(set(3)).await;
     let pods = cluster
@@ -93,7 +93,7 @@ async fn pods_come_one_after_the_other_and_go_in_the_opposite_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_parallel_management_all_come_and_go_at_once() {
+async fn parallel_management_starts_and_stops_all_pods_together() {
     let cluster = VirtualCluster::start(slow()).await;
     let mut object = set(3);
     object["spec"]["podManagementPolicy"] = json!("Parallel");
@@ -109,7 +109,7 @@ async fn with_parallel_management_all_come_and_go_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_goes_from_the_last_to_the_first_and_stops_at_the_partition() {
+async fn an_update_proceeds_from_the_highest_ordinal_to_the_partition() {
     let cluster = VirtualCluster::start(slow()).await;
     let mut object = set(3);
     object["spec"]["updateStrategy"] =
@@ -192,7 +192,7 @@ async fn on_delete_leaves_pods_until_they_are_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
+async fn pvcs_are_created_from_templates_and_retained_by_policy() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["volumeClaimTemplates"] = json!([{
@@ -229,7 +229,7 @@ async fn claims_are_made_from_templates_and_kept_or_not_as_the_policy_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_may_count_from_another_number_and_move_it() {
+async fn start_ordinals_are_honoured_and_can_be_changed() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(2);
     object["spec"]["ordinals"] = json!({"start": 5});
@@ -247,7 +247,7 @@ async fn a_set_may_count_from_another_number_and_move_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_pod_waits_until_the_one_before_has_been_ready_long_enough() {
+async fn the_next_pod_waits_for_min_ready_seconds_of_its_predecessor() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     let mut object = set(3);
     object["spec"]["minReadySeconds"] = json!(10);

@@ -56,7 +56,7 @@ fn volume_of(claim: &PersistentVolumeClaim) -> &str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_without_wishes_gets_a_volume_of_the_standard_class() {
+async fn a_pvc_without_a_class_gets_a_volume_of_the_standard_class() {
     let cluster = cluster(ALL).await;
     let made = claim(&cluster, "data", json!({})).await;
     let claim = bound(&cluster, "data").await;
@@ -77,7 +77,7 @@ async fn a_claim_without_wishes_gets_a_volume_of_the_standard_class() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_smallest_volume_that_fits_is_taken() {
+async fn the_smallest_matching_volume_is_bound() {
     let cluster = cluster(ALL).await;
     for (name, size) in [("small", "1Gi"), ("large", "10Gi"), ("right", "3Gi")] {
         volume(&cluster, name, size, json!({})).await;
@@ -107,7 +107,7 @@ async fn a_selector_chooses_among_volumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_waits_for_a_volume_and_says_so() {
+async fn a_pvc_without_a_matching_volume_records_an_event_and_waits() {
     let cluster = cluster(ALL).await;
     claim(&cluster, "data", json!({"storageClassName": ""})).await;
     let event = wait::<Event, _>(&cluster, |events| events.first().cloned()).await;
@@ -121,7 +121,7 @@ async fn a_claim_waits_for_a_volume_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_set_aside_for_a_claim_goes_to_no_other() {
+async fn a_volume_reserved_for_a_pvc_is_bound_to_no_other() {
     let cluster = cluster(ALL).await;
     let aside = json!({"spec": {"claimRef": {"namespace": "default", "name": "mine"}}});
     volume(&cluster, "reserved", "2Gi", aside).await;
@@ -136,7 +136,7 @@ async fn a_volume_set_aside_for_a_claim_goes_to_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retained_volume_is_released_and_not_used_again() {
+async fn a_retained_volume_is_released_and_not_rebound() {
     let cluster = cluster(ALL).await;
     let retain = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
     volume(&cluster, "kept", "2Gi", retain).await;
@@ -153,7 +153,7 @@ async fn a_retained_volume_is_released_and_not_used_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_class_may_wait_for_a_pod() {
+async fn a_class_with_wait_for_first_consumer_waits_for_a_pod() {
     let cluster = cluster(ALL).await;
     let classes: Api<StorageClass> = Api::all(cluster.client());
     let class = object(json!({
@@ -195,7 +195,7 @@ async fn using_pod(cluster: &Cluster) -> Pod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_volume_is_taken_away_is_lost() {
+async fn a_pvc_whose_volume_is_deleted_is_lost() {
     let cluster = cluster(&[BINDER]).await;
     volume(&cluster, "gone", "2Gi", json!({})).await;
     claim(&cluster, "data", json!({"storageClassName": "manual"})).await;
@@ -211,7 +211,7 @@ async fn a_claim_whose_volume_is_taken_away_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_deleted_while_bound_goes_with_its_claim() {
+async fn a_volume_deleted_while_bound_is_removed_with_its_pvc() {
     let cluster = cluster(ALL).await;
     let volumes: Api<PersistentVolume> = Api::all(cluster.client());
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
@@ -232,7 +232,7 @@ async fn a_volume_deleted_while_bound_goes_with_its_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_names_a_claim_which_names_another_is_available_again() {
+async fn a_volume_whose_pvc_is_bound_to_another_volume_becomes_available() {
     let cluster = cluster(ALL).await;
     volume(&cluster, "taken", "2Gi", json!({})).await;
     let claim = claim(&cluster, "data", json!({"storageClassName": "manual"})).await;
@@ -246,7 +246,7 @@ async fn a_volume_that_names_a_claim_which_names_another_is_available_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_class_of_volume_attributes_stays_while_a_claim_names_it() {
+async fn a_volume_attributes_class_in_use_is_not_deleted() {
     let cluster = cluster(ALL).await;
     let classes: Api<VolumeAttributesClass> = Api::all(cluster.client());
     let mut made = Vec::new();

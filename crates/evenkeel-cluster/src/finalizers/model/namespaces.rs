@@ -21,7 +21,7 @@ const CONTROLLERS: &[&str] = &[
 const OWN: &str = "example.com/model";
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_go_with_their_content() {
+async fn deletion_of_namespaces_completes() {
     run(model).await;
 }
 

@@ -9,7 +9,7 @@ use super::{Model, run, terminating};
 const CONTROLLERS: &[&str] = &[crate::garbage::NAME, crate::namespace::NAME];
 
 #[tokio::test(start_paused = true)]
-async fn owners_go_whatever_depends_on_them() {
+async fn deletion_of_owners_completes() {
     run(model).await;
 }
 

@@ -20,7 +20,7 @@ const CONTROLLERS: &[&str] = &[
 const CLASSES: [&str; 2] = ["gold", "silver"];
 
 #[tokio::test(start_paused = true)]
-async fn claims_volumes_and_attribute_classes_go() {
+async fn deletion_of_pvcs_volumes_and_attributes_classes_completes() {
     run(model).await;
 }
 

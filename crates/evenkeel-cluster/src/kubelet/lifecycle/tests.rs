@@ -182,7 +182,7 @@ async fn init_containers_run_in_order_before_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_init_container_holds_back_the_others() {
+async fn a_failing_init_container_blocks_the_others() {
     let mut spec = pod("Always", &json!({}));
     spec["initContainers"] = json!([named("migrate", &json!({}))]);
     let mut run = Run::new(&spec, "migrate:fail-after=2s");
@@ -216,7 +216,7 @@ async fn a_failing_init_container_holds_back_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_image_that_cannot_be_pulled_is_tried_again_later_each_time() {
+async fn failed_image_pulls_back_off_exponentially() {
     let mut run = Run::new(&pod("Always", &json!({})), "image-pull-error");
     assert_eq!(
         run.until(60),
@@ -249,7 +249,7 @@ async fn an_image_that_cannot_be_pulled_is_tried_again_later_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_image_name_or_one_that_is_never_pulled_has_its_own_reason() {
+async fn invalid_image_names_and_pull_policy_never_have_their_own_reasons() {
     let mut run = Run::new(&pod("Always", &json!({"image": "App:1"})), "");
     assert_eq!(run.until(60), ["0s Pending app=InvalidImageName"]);
     assert_eq!(run.events.len(), 2, "reported once: {:?}", run.events);
@@ -266,7 +266,7 @@ async fn a_wrong_image_name_or_one_that_is_never_pulled_has_its_own_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_image_is_pulled_again_for_a_restart_only_if_its_policy_says_so() {
+async fn an_image_is_pulled_again_on_restart_only_with_pull_policy_always() {
     for (policy, wanted) in [("IfNotPresent", "app=ready*2"), ("Always", "app=ErrImagePull*1")] {
         let container = json!({"imagePullPolicy": policy});
         let mut run = Run::new(&pod("Always", &container), "fail-after=1s");
@@ -278,7 +278,7 @@ async fn an_image_is_pulled_again_for_a_restart_only_if_its_policy_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_container_has_its_own_fate() {
+async fn each_container_has_its_own_simulation() {
     let mut spec = pod("Always", &json!({}));
     spec["containers"] = json!([app(&json!({})), named("bad", &json!({}))]);
     let mut run = Run::new(&spec, "bad:crash-loop");
@@ -302,7 +302,7 @@ async fn each_container_has_its_own_fate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_without_a_command_runs_on_and_a_command_completes() {
+async fn containers_without_a_command_keep_running_and_commands_complete() {
     let startup = json!({"startupProbe": {"initialDelaySeconds": 2}});
     for (container, wanted) in [
         (json!({}), "0s Running app=ready"),
@@ -339,7 +339,7 @@ async fn a_deleted_pod_takes_as_long_as_its_containers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sidecars_stop_after_what_they_serve() {
+async fn sidecars_stop_after_the_app_containers() {
     let mut spec = pod("Never", &json!({"command": ["sleep", "10"]}));
     let sidecar = json!({"restartPolicy": "Always"});
     spec["initContainers"] = json!([named("logs", &sidecar), named("proxy", &sidecar)]);
@@ -385,7 +385,7 @@ async fn a_liveness_probe_that_fails_restarts_the_container() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_comes_and_goes_with_its_probe() {
+async fn readiness_follows_its_probe() {
     let probe = json!({"readinessProbe": {
         "exec": {"command": ["check"]}, "initialDelaySeconds": 5, "periodSeconds": 5,
     }});
@@ -418,7 +418,7 @@ async fn a_pod_past_its_deadline_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_image_restarts_the_container_and_ephemeral_containers_join() {
+async fn a_new_image_restarts_the_container_and_ephemeral_containers_start() {
     let mut run = Run::new(&pod("Never", &json!({})), "");
     run.until(10);
     let spec = run.pod.spec.as_mut().unwrap();
@@ -438,7 +438,7 @@ async fn a_new_image_restarts_the_container_and_ephemeral_containers_join() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_goes_on_where_another_process_left_it() {
+async fn a_pod_is_restored_from_its_status_after_a_restart() {
     let mut spec = pod("Always", &json!({}));
     spec["initContainers"] = json!([named("migrate", &json!({"command": ["sleep", "5"]}))]);
     spec["containers"] = json!([app(&json!({})), named("bad", &json!({}))]);

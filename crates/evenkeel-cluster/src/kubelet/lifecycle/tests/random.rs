@@ -111,7 +111,7 @@ fn check(run: &Run, before: &[i32], phase: &str) -> Vec<i32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_a_pod_stays_sound_and_stops_when_deleted() {
+async fn random_pods_keep_their_invariants_and_stop_when_deleted() {
     for seed in 0..600 {
         let mut numbers = Numbers(seed);
         let spec = spec(&mut numbers);
