@@ -87,7 +87,7 @@ fn memory() -> String {
     status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("memory unknown").to_owned()
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the program is for")]
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
 fn print_line(line: &str) {
     println!("{line}");
 }

@@ -121,7 +121,7 @@ impl Collector {
             match Types::discover(self.client.kube()).await {
                 Ok(types) => self.update_watches(types, &mut watched).await,
                 Err(error) => {
-                    tracing::warn!(%error, "the types of the cluster cannot be told");
+                    tracing::warn!(%error, "discovery failed, retrying");
                     tokio::time::sleep(RETRY_DELAY).await;
                     continue;
                 }
@@ -153,7 +153,7 @@ impl Collector {
         match watch(self.cache(), &Kind::of::<CustomResourceDefinition>(), on_event) {
             Ok(subscription) => Some(subscription),
             Err(error) => {
-                tracing::error!(%error, "custom resources that are defined later stay unnoticed");
+                tracing::error!(%error, "cannot watch CRDs, custom resources added later are not garbage-collected");
                 None
             }
         }
@@ -182,11 +182,13 @@ impl Collector {
             added = true;
             match self.watch(kind) {
                 Ok(subscription) => drop(watched.insert(kind.clone(), subscription)),
-                Err(error) => tracing::error!(%error, %kind, "cannot be garbage-collected"),
+                Err(error) => {
+                    tracing::error!(%error, %kind, "cannot watch type, its objects are not garbage-collected")
+                }
             }
         }
         if added && timeout(SYNC_TIMEOUT, wait_for_sync(watched)).await.is_err() {
-            tracing::warn!("not all types could be listed, proceeding anyway");
+            tracing::warn!("timed out waiting for all types to sync, proceeding");
         }
         let mut due = Vec::new();
         for kind in &removed {
@@ -292,7 +294,7 @@ impl Collector {
             Ok(Outcome::Done) => false,
             Ok(Outcome::Requeue) => true,
             Err(error) => {
-                tracing::warn!(uid = %item.key, %error, "garbage collection failed, and is retried");
+                tracing::warn!(uid = %item.key, %error, "garbage collection of object failed, requeued");
                 true
             }
         };
@@ -325,7 +327,7 @@ fn is_collectable(found: &Type) -> bool {
 async fn wait_for_sync(watched: &BTreeMap<Kind, Subscription>) {
     for (kind, subscription) in watched {
         if let Err(error) = subscription.wait_until_synced().await {
-            tracing::warn!(%error, %kind, "is garbage-collected without being listed");
+            tracing::warn!(%error, %kind, "cannot list type, proceeding without it");
         }
     }
 }

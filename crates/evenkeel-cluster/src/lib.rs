@@ -96,7 +96,7 @@ pub enum StartError {
     Server(#[from] BuildError),
     /// [`ClusterOptions::disabled_controllers`] names a controller that does not exist.
     #[error(
-        "there is no controller {name:?} to switch off; controllers are: {}",
+        "cannot disable unknown controller {name:?}; known controllers: {}",
         controllers::names().collect::<Vec<_>>().join(", ")
     )]
     UnknownController {
@@ -197,8 +197,8 @@ impl Cluster {
         while let Some(ended) = self.running.join_next().await {
             match ended {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "the cluster's controllers"),
-                Err(error) => tracing::error!(%error, "the cluster's controllers"),
+                Ok(Err(error)) => tracing::error!(%error, "controllers stopped with an error"),
+                Err(error) => tracing::error!(%error, "controllers stopped with an error"),
             }
         }
         self.server.stop();

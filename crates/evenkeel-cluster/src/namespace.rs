@@ -163,7 +163,7 @@ impl Namespaces {
                     _ => return,
                 }
                 if let Some(handle) = handle.get().filter(|_| left == 0) {
-                    handle.enqueue(key.clone(), "its content is gone");
+                    handle.enqueue(key.clone(), "content deleted");
                 }
             });
             subscription.wait_until_synced().await?;

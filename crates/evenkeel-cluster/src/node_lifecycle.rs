@@ -187,7 +187,7 @@ impl Lifecycle {
         let changed = self.zones().observe(cx.key(), node, Instant::now());
         if let Some(handle) = self.handle.get() {
             for key in changed.into_iter().filter(|key| key != cx.key()) {
-                handle.enqueue(key, "the disruption of its zone changed");
+                handle.enqueue(key, "zone disruption state changed");
             }
         }
         Ok(())

@@ -150,7 +150,7 @@ impl Reconciler for Nodes {
             }
         };
         if better {
-            self.0.enqueue_unschedulable("a node changed");
+            self.0.enqueue_unschedulable("node changed");
         }
         Ok(Action::done())
     }
@@ -168,7 +168,7 @@ impl Reconciler for Pods {
         let Some(pod) = cx.object() else {
             scheduler.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(cx.key());
             if scheduler.cache().remove_pod(cx.key()) {
-                scheduler.enqueue_unschedulable("a pod is gone");
+                scheduler.enqueue_unschedulable("pod deleted");
             }
             return Ok(Action::done());
         };
@@ -183,7 +183,7 @@ impl Reconciler for Pods {
                 };
             }
         }
-        scheduler.enqueue_unschedulable("a pod has ended");
+        scheduler.enqueue_unschedulable("pod terminated");
         Ok(Action::done())
     }
 }
@@ -227,7 +227,7 @@ impl Pods {
                 let message = format!("Successfully assigned {} to {node}", cx.key());
                 cx.event("Scheduled", &message);
                 let waiting = scheduler.cache().take_waiting_for_pods();
-                scheduler.enqueue(waiting, "another pod has a node");
+                scheduler.enqueue(waiting, "another pod was bound");
                 Ok(Action::done())
             }
             // Deleted, replaced or bound by another client: the pod's next event handles it.

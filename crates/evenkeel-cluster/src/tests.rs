@@ -130,7 +130,7 @@ async fn a_namespace_with_workloads_is_deleted_completely() {
     let namespaces: Api<Namespace> = Api::all(cluster.client());
     namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
     until_all::<Namespace>(&cluster, |all| all.len() == 4).await;
-    assert!(before.elapsed().as_secs() <= 5, "pods end at once, and nothing else takes time");
+    assert!(before.elapsed().as_secs() <= 5, "pods stop immediately, and nothing else takes time");
     until_all::<PersistentVolume>(&cluster, |all| all.is_empty()).await;
     // Nothing of the deleted namespace exists in a new one of the same name.
     namespace(&cluster, "shop").await;
@@ -169,5 +169,5 @@ fn the_same_seed_gives_the_same_cluster() {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_all().start_paused(true).build().unwrap().block_on(run_scenario())
     };
-    assert!(run() == run(), "the same seed gave another cluster");
+    assert!(run() == run(), "the same seed gave a different cluster");
 }

@@ -72,7 +72,7 @@ pub(crate) fn register_binder(manager: &Manager, _: &ClusterOptions) -> Result<(
         used_claims(pod).iter().map(|key| key.as_str().to_owned()).collect()
     })?;
     let client = manager.client().with_field_manager(BINDER);
-    manager.spawn("storage class standard", |stop| provision::run_default_class(client, stop))?;
+    manager.spawn("default-storage-class", |stop| provision::run_default_class(client, stop))?;
     Ok(())
 }
 

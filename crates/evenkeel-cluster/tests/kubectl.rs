@@ -3,7 +3,7 @@
 //! Runs if `EVENKEEL_TEST_KUBECTL` is the path of a kubectl, and prints that it is skipped
 //! otherwise.
 
-#![expect(clippy::unwrap_used, reason = "that is how a test fails")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};

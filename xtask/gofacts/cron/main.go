@@ -3,7 +3,7 @@
 //
 // Its output is committed, so that Go is needed only when the library changes:
 //
-//	cd xtask/gofacts && go run ./cron > ../../crates/evenkeel-cluster/src/cronjob/facts.txt
+//	cd xtask/gofacts && go run ./cron > ../../crates/evenkeel-cluster/src/cronjob/schedules.txt
 package main
 
 import (

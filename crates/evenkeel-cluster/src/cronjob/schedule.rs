@@ -120,7 +120,7 @@ mod tests {
                 continue;
             }
             let mut words = rest.split(' ');
-            let zone = zone(words.next().unwrap()).expect("the machine has a time zone database");
+            let zone = zone(words.next().unwrap()).expect("the system has a time zone database");
             let begin: i64 = words.next().unwrap().parse().unwrap();
             let schedule = Schedule::parse(&schedule, zone).unwrap();
             let mut at = Timestamp::from_second(begin).unwrap();

@@ -116,7 +116,7 @@ impl Reconciler for Slices {
         plan.delete.extend(stray.cloned());
         plan.apply(cx).await?;
         if !pods_without_node.is_empty() {
-            return Err(format!("nodes of {} are not there", pods_without_node.join(", ")).into());
+            return Err(format!("nodes of pods {} not found", pods_without_node.join(", ")).into());
         }
         Ok(Action::done())
     }

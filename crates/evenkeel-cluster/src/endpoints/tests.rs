@@ -109,7 +109,7 @@ async fn a_slice_follows_its_pods() {
     let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
     let slices = slices.list(&Default::default()).await.unwrap().items;
     let [slice] = &slices[..] else { panic!("{slices:?}") };
-    assert_eq!(slice.metadata.name, empty.metadata.name, "the first slice is used on");
+    assert_eq!(slice.metadata.name, empty.metadata.name, "the first slice is reused");
     let labels = serde_json::to_value(&slice.metadata.labels).unwrap();
     assert_eq!(
         labels,

@@ -43,7 +43,9 @@ const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("EVENKEEL_SEEDS") else { return 1..4 };
     let parsed = text.split_once("..").map(|(from, to)| (from.parse(), to.parse()));
-    let Some((Ok(from), Ok(to))) = parsed else { panic!("EVENKEEL_SEEDS is not from..to: {text}") };
+    let Some((Ok(from), Ok(to))) = parsed else {
+        panic!("EVENKEEL_SEEDS is not a range FROM..TO: {text}")
+    };
     from..to
 }
 

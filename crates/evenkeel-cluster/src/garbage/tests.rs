@@ -68,7 +68,7 @@ async fn foreground_deletion_waits_for_blocking_dependents() {
     until::<ConfigMap>(&cluster, &Key::of(&held), |map| map.metadata.deletion_timestamp.is_some())
         .await;
     wait_until_idle().await;
-    assert!(exists(&cluster, &root).await, "its dependent is still there");
+    assert!(exists(&cluster, &root).await, "its dependent still exists");
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.patch("held", &PatchParams::default(), &patch).await.unwrap();
@@ -87,7 +87,7 @@ async fn foreground_deletion_does_not_wait_for_dependents_that_do_not_block() {
     delete(&cluster, &root, Foreground).await;
     until_gone(&cluster, &root).await;
     wait_until_idle().await;
-    assert!(exists(&cluster, &child).await, "only its finalizer keeps it");
+    assert!(exists(&cluster, &child).await, "its finalizer keeps it");
     until::<ConfigMap>(&cluster, &Key::of(&child), |map| map.metadata.deletion_timestamp.is_some())
         .await;
 }
@@ -110,7 +110,7 @@ async fn foreground_deletion_waits_for_all_descendants() {
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.patch("leaf", &PatchParams::default(), &patch).await.unwrap();
     until_gone(&cluster, &root).await;
-    assert!(!exists(&cluster, &child).await, "the owner goes last");
+    assert!(!exists(&cluster, &child).await, "the owner is deleted last");
 }
 
 #[tokio::test(start_paused = true)]
@@ -563,7 +563,7 @@ async fn a_type_missing_from_discovery_is_found_by_rediscovery() {
     let map: ConfigMap = create(&cluster, config_map("map", &[widget_reference(&parent)])).await;
     widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
     tokio::time::sleep(2 * REDISCOVER_INTERVAL).await;
-    assert!(exists(&cluster, &map).await, "nobody can tell whether its owner exists");
+    assert!(exists(&cluster, &map).await, "the type of its owner is unknown");
     assert!(collector.types.read().named("example.com", "Widget").is_none());
     late.store(false, Ordering::Relaxed);
     until_gone(&cluster, &map).await;

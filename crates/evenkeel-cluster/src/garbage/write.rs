@@ -35,7 +35,7 @@ impl Collector {
         let meta = entry.meta();
         let objects = self.client.dynamic(&identity.kind);
         let delete = |policy| objects.delete(&identity.key, Some(meta.uid())).propagation(policy);
-        tracing::debug!(kind = %identity.kind, key = %identity.key, ?policy, "garbage goes");
+        tracing::debug!(kind = %identity.kind, key = %identity.key, ?policy, "deleting garbage-collected object");
         let delete_classified =
             delete(policy.clone()).resource_version_precondition(&meta.version().to_string());
         match delete_classified.await {

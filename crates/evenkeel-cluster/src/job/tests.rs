@@ -46,7 +46,7 @@ async fn a_job_honours_parallelism_and_completions() {
     let begun = Instant::now();
     cluster.create::<Job>(job(&spec, "complete-after=10s")).await;
     cluster
-        .until::<Pod>("five are done", |pods| {
+        .until::<Pod>("five completed", |pods| {
             assert!(pods.values().filter(|pod| is_active(pod)).count() <= 2);
             pods.len() == 5 && pods.values().all(|pod| !is_active(pod))
         })
@@ -60,7 +60,7 @@ async fn a_job_honours_parallelism_and_completions() {
     let uncounted = status.uncounted_terminated_pods.unwrap_or_default();
     assert_eq!((uncounted.succeeded, uncounted.failed), (None, None));
     cluster
-        .until::<Pod>("let go", |pods| {
+        .until::<Pod>("released", |pods| {
             pods.len() == 5 && pods.values().all(|pod| pod.metadata.finalizers.is_none())
         })
         .await;
@@ -71,7 +71,7 @@ async fn a_failing_job_backs_off_exponentially_up_to_its_limit() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Job>(job(&json!({"backoffLimit": 3}), "fail-after=0s")).await;
     let mut starts: BTreeMap<String, Instant> = BTreeMap::new();
-    let watch = cluster.until::<Pod>("four tries", |pods| {
+    let watch = cluster.until::<Pod>("four attempts", |pods| {
         for name in pods.keys() {
             starts.entry(name.clone()).or_insert_with(Instant::now);
         }
@@ -96,7 +96,7 @@ async fn restarts_in_place_count_towards_the_backoff_limit() {
     cluster.create::<Job>(object).await;
     let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert_eq!(reason(&sum).as_deref(), Some("BackoffLimitExceeded"));
-    cluster.until::<Pod>("the pod is gone", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("the pod is deleted", BTreeMap::is_empty).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,7 +139,7 @@ async fn a_job_may_be_suspended_and_resumed() {
             has_condition(job, "Suspended") && job.status.as_ref().unwrap().active.is_none()
         })
         .await;
-    assert_eq!(sum.status.unwrap().failed, None, "being suspended is no failure");
+    assert_eq!(sum.status.unwrap().failed, None, "suspension is not a failure");
     cluster.patch::<Job>("sum", json!({"spec": {"suspend": false}})).await;
     let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert!(has_condition(&sum, "Complete"));
@@ -178,7 +178,7 @@ async fn pods_of_an_orphaned_job_are_released() {
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
     cluster.api::<Job>().delete("sum", &params).await.unwrap();
     let free = |pod: &Pod| !is_tracked(pod) && pod.metadata.owner_references.is_none();
-    cluster.until::<Pod>("let go", |pods| pods.len() == 1 && pods.values().all(free)).await;
+    cluster.until::<Pod>("released", |pods| pods.len() == 1 && pods.values().all(free)).await;
 }
 
 fn is_tracked(pod: &Pod) -> bool {
@@ -283,7 +283,7 @@ async fn pods_kept_for_their_failure_count_do_not_block_their_namespace() {
     let kept = |pod: &Pod| is_tracked(pod) && crate::pods::phase(pod) == "Failed";
     until(&pods, "one is kept", |pods| pods.values().any(kept)).await;
     namespaces.delete("short", &DeleteParams::default()).await.unwrap();
-    until(&namespaces, "the namespace is gone", |all| !all.contains_key("short")).await;
+    until(&namespaces, "the namespace is deleted", |all| !all.contains_key("short")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,7 +305,7 @@ async fn namespaces_with_running_jobs_are_deleted() {
     for name in &names {
         namespaces.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    until(&namespaces, "all are gone", |all| !names.iter().any(|name| all.contains_key(name)))
+    until(&namespaces, "all are deleted", |all| !names.iter().any(|name| all.contains_key(name)))
         .await;
 }
 
@@ -328,7 +328,7 @@ async fn a_failure_ignored_by_the_policy_is_retried_without_counting() {
     let rule = json!({"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [42]}});
     let spec = json!({"backoffLimit": 0, "podFailurePolicy": {"rules": [rule]}});
     cluster.create::<Job>(job(&spec, "fail-after=1s")).await;
-    cluster.until::<Pod>("three tries", |pods| pods.len() == 3).await;
+    cluster.until::<Pod>("three attempts", |pods| pods.len() == 3).await;
     let sum = cluster.until_one::<Job>("sum", |_| true).await;
     assert!(!is_finished(&sum));
     assert_eq!(sum.status.unwrap().failed, None);
@@ -381,7 +381,7 @@ async fn too_many_failed_indexes_fail_the_job() {
     let sum = cluster.until_one::<Job>("sum", is_finished).await;
     assert_eq!(reason(&sum).as_deref(), Some("MaxFailedIndexesExceeded"));
     let status = sum.status.unwrap();
-    assert_eq!(status.failed_indexes.as_deref(), Some("0,1"), "none is tried a second time");
+    assert_eq!(status.failed_indexes.as_deref(), Some("0,1"), "none is retried");
     assert_eq!(cluster.until::<Pod>("two", |_| true).await.len(), 2);
 }
 

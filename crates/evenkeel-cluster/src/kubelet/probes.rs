@@ -278,7 +278,7 @@ mod tests {
         // It is sent after 5, 15, 25 … seconds.
         assert_eq!(timeline.killed_by(34 * SECOND), None);
         assert_eq!(timeline.killed_by(35 * SECOND), Some(Kind::Liveness));
-        assert!(timeline.is_ready(30 * SECOND), "it is not asked whether it is ready");
+        assert!(timeline.is_ready(30 * SECOND), "it has no readiness probe");
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         let timeline = timeline(&probe, "unready-after=1s");
         assert!(timeline.is_ready(19 * SECOND) && !timeline.is_ready(20 * SECOND));
         assert_eq!(timeline.failures(Some(9 * SECOND), 10 * SECOND), [Kind::Readiness]);
-        assert_eq!(timeline.next(20 * SECOND), Some(30 * SECOND), "it goes on");
+        assert_eq!(timeline.next(20 * SECOND), Some(30 * SECOND), "failures continue");
         let plain = self::timeline(&json!({}), "unready-after=1s");
         assert!(plain.is_ready(Duration::ZERO) && !plain.is_ready(SECOND));
     }

@@ -70,7 +70,7 @@ pub struct PodSimulation {
 
 /// An invalid simulation annotation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a part of a plan")]
+#[error("{0:?} is not a valid part of a pod simulation")]
 pub struct PodSimulationError(String);
 
 impl PodSimulation {
@@ -262,7 +262,7 @@ impl PodSimulations {
         };
         text.parse().unwrap_or_else(|error: PodSimulationError| {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
-            tracing::warn!(pod = name, %error, "annotation {POD_SIMULATION_ANNOTATION} is ignored");
+            tracing::warn!(pod = name, %error, "invalid annotation {POD_SIMULATION_ANNOTATION} ignored");
             chosen()
         })
     }

@@ -328,7 +328,7 @@ async fn a_recognized_command_determines_the_exit() {
         .iter()
         .map(|it| it.state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code)
         .collect();
-    assert_eq!(codes, [0, 7], "each container has its own");
+    assert_eq!(codes, [0, 7], "each container has its own exit code");
 }
 
 #[tokio::test(start_paused = true)]

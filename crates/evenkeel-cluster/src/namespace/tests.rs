@@ -133,7 +133,7 @@ async fn finalizers_block_a_namespace_and_are_reported() {
         maps.patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
     until_gone(&cluster, &shop).await;
-    assert_eq!(before.elapsed().as_secs(), 0, "nobody waits for a poll");
+    assert_eq!(before.elapsed().as_secs(), 0, "the controller does not poll");
 }
 
 #[tokio::test(start_paused = true)]

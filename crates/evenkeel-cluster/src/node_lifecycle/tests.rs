@@ -60,7 +60,7 @@ async fn pods_of_an_unreachable_node_are_evicted() {
     nodes(&cluster, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
     // Every pod tolerates the taint for five minutes.
     let gone = |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
-    cluster.until::<Pod>("the pod goes", |pods| gone(pods.get("on-node-1"))).await;
+    cluster.until::<Pod>("the pod is deleted", |pods| gone(pods.get("on-node-1"))).await;
     assert!(!gone(cluster.api::<Pod>().get_opt("on-node-2").await.unwrap().as_ref()));
 }
 
@@ -141,7 +141,7 @@ async fn no_pod_is_evicted_while_no_node_is_ready() {
     assert_eq!(pod.metadata.deletion_timestamp, None);
     let listed = Api::<Node>::all(cluster.client.clone()).get("node-1").await.unwrap();
     let taints = listed.spec.unwrap().taints.unwrap();
-    assert_eq!(taints.len(), 1, "nothing is scheduled there: {taints:?}");
+    assert_eq!(taints.len(), 1, "only NoSchedule is left: {taints:?}");
     // One node is ready again, so evictions from the other start, and its pods have five minutes
     // again.
     set_down(&cluster, &["node-2"], false).await;
@@ -149,7 +149,7 @@ async fn no_pod_is_evicted_while_no_node_is_ready() {
     cluster.advance(4 * MINUTE).await;
     assert!(cluster.api::<Pod>().get_opt("on-node-1").await.unwrap().is_some());
     cluster
-        .until::<Pod>("the pod goes", |pods| {
+        .until::<Pod>("the pod is deleted", |pods| {
             pods.get("on-node-1").is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
         })
         .await;

@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(zones.admit(&first, begin), Admission::Later(DELAY));
         let now = begin + DELAY;
         assert_eq!(zones.admit(&first, now), Admission::Now);
-        assert_eq!(zones.admit(&first, now), Admission::Now, "a retry costs nothing");
+        assert_eq!(zones.admit(&first, now), Admission::Now, "a retry takes no token");
         assert_eq!(zones.admit(&second, now), Admission::Later(Duration::from_secs(10)));
         assert_eq!(zones.admit(&second, now + Duration::from_secs(10)), Admission::Now);
     }
@@ -323,7 +323,7 @@ mod tests {
         let (key, down) = node("b0", "b", "False");
         let enqueued = zones.observe(&key, Some(&down), begin);
         assert!(zones.is_disrupted());
-        assert_eq!(enqueued.len(), 5, "every node is reconciled, so that its taint is removed");
+        assert_eq!(enqueued.len(), 5, "every node is enqueued, so that its taint is removed");
         for name in ["a3", "b0"] {
             let later = begin + Duration::from_secs(1000);
             assert_eq!(zones.admit(&Key::cluster(name), later), Admission::Stopped);

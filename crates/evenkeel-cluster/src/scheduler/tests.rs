@@ -160,7 +160,7 @@ async fn pod_anti_affinity_applies_to_new_and_existing_pods() {
         .await;
     let by_node: BTreeMap<&str, &str> =
         pods.iter().filter_map(|(name, pod)| Some((node(pod)?, name.as_str()))).collect();
-    assert_eq!(by_node.len(), 2, "each on a node of its own");
+    assert_eq!(by_node.len(), 2, "one pod per node");
     let third = ["a", "b", "c"].into_iter().find(|name| !by_node.values().any(|it| it == name));
     let third =
         cluster.until_one::<Pod>(third.unwrap(), |pod| unschedulable_message(pod).is_some()).await;
@@ -219,7 +219,7 @@ async fn topology_spread_constraints_are_honoured() {
         .until::<Pod>("six", |pods| pods.values().all(|pod| node(pod).is_some()) && pods.len() == 6)
         .await;
     let in_b = pods.values().filter(|pod| node(pod) == Some("node-3")).count();
-    assert_eq!(in_b, 3, "two zones, three pods in each, whatever number of nodes they have");
+    assert_eq!(in_b, 3, "three pods in each zone, regardless of its number of nodes");
     // The seventh pod fits in either zone, the eighth only in the other zone, which is cordoned.
     change(&nodes, "node-3", json!({"spec": {"unschedulable": true}})).await;
     until(&nodes, "cordoned", |all| {
@@ -268,14 +268,14 @@ async fn a_pod_of_higher_priority_preempts_the_pod_of_lowest_priority() {
     cluster.create::<Pod>(of("important", "high", "2")).await;
     let mut seen = false;
     cluster
-        .until::<Pod>("a is asked to go", |pods| {
+        .until::<Pod>("a is deleted", |pods| {
             seen |= pods.get("a").is_some_and(|a| {
                 crate::pods::condition(a, "DisruptionTarget").is_some_and(|it| it.status == "True")
             });
             !pods.contains_key("a")
         })
         .await;
-    assert!(seen, "it is told why");
+    assert!(seen, "the victim has the DisruptionTarget condition");
     let preempted = |event: &Event| event.reason.as_deref() == Some("Preempted");
     let events = cluster.until::<Event>("an event", |all| all.values().any(preempted)).await;
     let event = events.values().find(|event| preempted(event)).unwrap();
@@ -283,8 +283,9 @@ async fn a_pod_of_higher_priority_preempts_the_pod_of_lowest_priority() {
     assert_eq!(event.reporting_controller.as_deref(), Some("default-scheduler"));
     let placed = cluster.until_one::<Pod>("important", |pod| node(pod).is_some()).await;
     assert_eq!(node(&placed), home.as_deref());
-    let pods =
-        cluster.until::<Pod>("settled", |pods| crate::pods::is_ready(&pods["important"])).await;
-    assert!(crate::pods::is_ready(&pods["b"]), "what mattered more stays");
+    let pods = cluster
+        .until::<Pod>("important is ready", |pods| crate::pods::is_ready(&pods["important"]))
+        .await;
+    assert!(crate::pods::is_ready(&pods["b"]), "the pod of higher priority is not preempted");
     assert!(node(&pods["meek"]).is_none() && node(&pods["polite"]).is_none());
 }

@@ -59,7 +59,7 @@ async fn pods_start_in_order_and_stop_in_reverse_order() {
     let pods = cluster
         .until::<Pod>("three ready", |pods| {
             let unready = pods.values().filter(|pod| !is_ready(pod)).count();
-            assert!(unready <= 1, "the next one comes when the one before is ready");
+            assert!(unready <= 1, "each pod is created once its predecessor is ready");
             let names: Vec<_> = pods.keys().map(String::as_str).collect();
             assert_eq!(names, ["db-0", "db-1", "db-2"][..pods.len()]);
             pods.len() == 3 && unready == 0
@@ -103,7 +103,9 @@ async fn parallel_management_starts_and_stops_all_pods_together() {
     cluster.until_one("db", is_up_to_date).await;
     cluster.patch::<StatefulSet>("db", json!({"spec": {"replicas": 0}})).await;
     cluster
-        .until::<Pod>("all leave", |pods| pods.len() == 3 && pods.values().all(is_terminating))
+        .until::<Pod>("all terminating", |pods| {
+            pods.len() == 3 && pods.values().all(is_terminating)
+        })
         .await;
     cluster.until::<Pod>("none", BTreeMap::is_empty).await;
 }

@@ -120,5 +120,5 @@ pub(crate) async fn follow<K: Object, T>(
         }
     };
     let found = tokio::time::timeout(TIMEOUT, followed).await;
-    found.unwrap_or_else(|_| panic!("still waiting for {what}: {objects:#?}"))
+    found.unwrap_or_else(|_| panic!("timed out waiting for {what}: {objects:#?}"))
 }

@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// succeeds, since an error would stop all controllers.
 pub(super) async fn run_default_class(client: Client, stop: Stop) -> Result<()> {
     while let Err(error) = create_default_class(&client).await {
-        tracing::warn!(%error, "the storage class {STANDARD} cannot be created, and is retried");
+        tracing::warn!(%error, class = STANDARD, "cannot create StorageClass, retrying");
         tokio::select! {
             () = stop.requested() => break,
             () = tokio::time::sleep(RETRY) => {}

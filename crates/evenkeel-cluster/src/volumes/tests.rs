@@ -224,7 +224,7 @@ async fn a_volume_deleted_while_bound_is_removed_with_its_pvc() {
         volumes.delete(name, &DeleteParams::default()).await.unwrap();
         wait_until_idle().await;
         let kept = volumes.get(name).await.unwrap();
-        assert!(kept.metadata.deletion_timestamp.is_some(), "a bound volume is kept");
+        assert!(kept.metadata.deletion_timestamp.is_some(), "a bound volume is not removed");
         claims.delete(name, &DeleteParams::default()).await.unwrap();
         until_gone(&cluster, &claim).await;
         until_gone(&cluster, &bound).await;

@@ -99,7 +99,7 @@ fn check(run: &Run, before: &[i32], phase: &str) -> Vec<i32> {
         }
     }
     if matches!(phase, "Succeeded" | "Failed") {
-        assert_eq!(status.phase.as_deref(), Some(phase), "a terminal phase is never left");
+        assert_eq!(status.phase.as_deref(), Some(phase), "a terminal phase is final");
     }
     if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
         assert!(run.lifecycle.is_over(), "{}", run.shown());
