@@ -1,5 +1,5 @@
-//! Measures how long a cluster of a given size takes to start: `cargo run --release --example scale
-//! -- <nodes> <deployments> <replicas>`.
+//! Measures how long a cluster of a given size takes to start:
+//! `cargo run --release --example scale -- <nodes> <deployments> <replicas>`.
 
 use std::time::Duration;
 

@@ -161,9 +161,9 @@ impl Work<'_> {
         self.cx.event("SuccessfulDelete", &format!("Deleted pod: {name}"));
         for pods in self.pods.values_mut() {
             for present in pods.iter_mut().filter(|p| p.metadata.uid == pod.metadata.uid) {
-                let mut gone = (**present).clone();
-                gone.metadata.deletion_timestamp.get_or_insert(pods::stamp(self.cx.clock()));
-                *present = Arc::new(gone);
+                let mut deleted = (**present).clone();
+                deleted.metadata.deletion_timestamp.get_or_insert(pods::timestamp(self.cx.clock()));
+                *present = Arc::new(deleted);
             }
         }
         Ok(())
@@ -208,10 +208,10 @@ impl Work<'_> {
         }
         // Unbound pods of deleted nodes: the pod garbage collector does not find them.
         for (node, pods) in &self.pods {
-            let gone = !known.iter().any(|(name, _)| name == node);
+            let node_deleted = !known.iter().any(|(name, _)| name == node);
             let unbound =
                 |pod: &&Arc<Pod>| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none());
-            surplus.extend(pods.iter().filter(|_| gone).filter(unbound).cloned());
+            surplus.extend(pods.iter().filter(|_| node_deleted).filter(unbound).cloned());
         }
         for pod in surplus {
             self.delete_pod(&pod).await?;
@@ -224,9 +224,10 @@ impl Work<'_> {
 
     /// Replaces pods of an older template.
     async fn update(&mut self) -> Result<()> {
-        let (surge, most_missing) = self.limits();
+        let (surge, max_unavailable) = self.limits();
         let (mut missing, mut surging) = (0, 0);
-        let (mut broken, mut whole, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut unavailable_old, mut available_old, mut replaced) =
+            (Vec::new(), Vec::new(), Vec::new());
         for (node, eligibility) in &self.nodes {
             let name = node_name(node);
             let present = self.pods.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -236,23 +237,25 @@ impl Work<'_> {
             match (new, old) {
                 (None, None) => missing += usize::from(*eligibility == Eligibility::ShouldRun),
                 (Some(new), None) => missing += usize::from(!self.available(new)),
-                (None, Some(old)) if self.available(old) => whole.push((name, (*old).clone())),
-                (None, Some(old)) => broken.push((name, (*old).clone())),
+                (None, Some(old)) if self.available(old) => {
+                    available_old.push((name, (*old).clone()))
+                }
+                (None, Some(old)) => unavailable_old.push((name, (*old).clone())),
                 (Some(new), Some(old)) if self.available(new) => replaced.push((*old).clone()),
                 (Some(_), Some(_)) => surging += 1,
             }
         }
         if surge == 0 {
-            missing += broken.len();
-            let left = most_missing.saturating_sub(missing);
-            let chosen = broken.into_iter().chain(whole.into_iter().take(left));
+            missing += unavailable_old.len();
+            let left = max_unavailable.saturating_sub(missing);
+            let chosen = unavailable_old.into_iter().chain(available_old.into_iter().take(left));
             for pod in chosen.map(|(_, pod)| pod).collect::<Vec<_>>() {
                 self.delete_pod(&pod).await?;
             }
             return Ok(());
         }
         let left = surge.saturating_sub(surging);
-        let chosen = broken.into_iter().chain(whole.into_iter().take(left));
+        let chosen = unavailable_old.into_iter().chain(available_old.into_iter().take(left));
         for node in chosen.map(|(node, _)| node.to_owned()).collect::<Vec<_>>() {
             self.create_pod(&node).await?;
         }

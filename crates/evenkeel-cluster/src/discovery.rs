@@ -31,7 +31,7 @@ pub(crate) struct Type {
 
 impl Type {
     /// Whether the type supports all of `verbs`.
-    pub(crate) fn can(&self, verbs: &[&str]) -> bool {
+    pub(crate) fn supports(&self, verbs: &[&str]) -> bool {
         verbs.iter().all(|verb| self.verbs.iter().any(|known| known == verb))
     }
 }
@@ -83,7 +83,7 @@ impl Types {
     }
 
     /// Returns the type that an owner reference names.
-    pub(crate) fn named(&self, group: &str, kind: &str) -> Option<&Kind> {
+    pub(crate) fn find(&self, group: &str, kind: &str) -> Option<&Kind> {
         let at = self.kinds.get(&(group.to_owned(), kind.to_owned()))?;
         Some(&self.all[*at].kind)
     }

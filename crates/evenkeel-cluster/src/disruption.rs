@@ -155,21 +155,21 @@ async fn expected(
     let Some(spec) = &budget.spec else { return Ok((0, 0)) };
     if let Some(unavailable) = &spec.max_unavailable {
         let expected = scale::expected(cx, pods).await?;
-        let desired = expected - scaled(unavailable, expected)?;
+        let desired = expected - scaled_value(unavailable, expected)?;
         return Ok((expected, desired.max(0)));
     }
     match &spec.min_available {
         Some(IntOrString::Int(desired)) => Ok((count(pods.len()), *desired)),
         Some(percent @ IntOrString::String(_)) => {
             let expected = scale::expected(cx, pods).await?;
-            Ok((expected, scaled(percent, expected)?))
+            Ok((expected, scaled_value(percent, expected)?))
         }
         None => Ok((0, 0)),
     }
 }
 
-/// Resolves a number, or a percentage of `whole` rounded up.
-fn scaled(value: &IntOrString, whole: i32) -> Result<i32> {
+/// Resolves a number, or a percentage of `total` rounded up.
+fn scaled_value(value: &IntOrString, total: i32) -> Result<i32> {
     match value {
         IntOrString::Int(number) => Ok(*number),
         IntOrString::String(text) => {
@@ -177,7 +177,7 @@ fn scaled(value: &IntOrString, whole: i32) -> Result<i32> {
             let percent = percent.ok_or_else(|| {
                 format!("invalid value for IntOrString: invalid type: string is not a percentage: {text}")
             })?;
-            let part = percent.saturating_mul(i64::from(whole));
+            let part = percent.saturating_mul(i64::from(total));
             let part = part / 100 + i64::from(part % 100 > 0);
             Ok(i32::try_from(part).unwrap_or(i32::MAX))
         }

@@ -170,10 +170,10 @@ impl Collector {
             .filter(|found| is_collectable(found))
             .map(|found| found.kind.clone())
             .collect();
-        let whole = types.stale.is_empty();
+        let complete = types.stale.is_empty();
         *self.types.write() = types;
         let removed: Vec<Kind> =
-            watched.keys().filter(|kind| whole && !wanted.contains(*kind)).cloned().collect();
+            watched.keys().filter(|kind| complete && !wanted.contains(*kind)).cloned().collect();
         let mut added = false;
         for kind in &wanted {
             if watched.contains_key(kind) {
@@ -257,14 +257,14 @@ impl Collector {
             return None;
         }
         let entry = self.cache().get(&identity.kind, &identity.key).ok()??;
-        let meant = *entry.meta().uid() == owner.uid;
-        meant.then(|| (identity, State::of(entry.meta())))
+        let same_uid = *entry.meta().uid() == owner.uid;
+        same_uid.then(|| (identity, State::of(entry.meta())))
     }
 
     /// Returns where an owner reference points; `None` if its type is unknown, or namespaced and
     /// the child is cluster-scoped.
     fn resolve_owner(&self, owner: &Owner, child: &Key) -> Option<Identity> {
-        let kind = self.types.read().named(&owner.group, &owner.kind)?.clone();
+        let kind = self.types.read().find(&owner.group, &owner.kind)?.clone();
         let namespace = child.namespace().filter(|_| kind.namespaced());
         if kind.namespaced() && namespace.is_none() {
             return None;
@@ -320,7 +320,7 @@ impl Collector {
 /// Events have no owners or dependents. All other types that can be watched are collected.
 fn is_collectable(found: &Type) -> bool {
     let is_event = found.kind.is("", "Event") || found.kind.is("events.k8s.io", "Event");
-    found.can(&["delete", "list", "watch"]) && !is_event
+    found.supports(&["delete", "list", "watch"]) && !is_event
 }
 
 /// Waits until all types are synced.

@@ -1,7 +1,7 @@
 //! The template history of a StatefulSet or DaemonSet, stored as ControllerRevisions.
 //!
-//! The data of a revision is a strategic merge patch that restores the template; `kubectl rollout
-//! undo` applies it. Restoring a template makes its revision the latest again.
+//! The data of a revision is a strategic merge patch that restores the template;
+//! `kubectl rollout undo` applies it. Restoring a template makes its revision the latest again.
 
 use std::sync::Arc;
 

@@ -200,7 +200,7 @@ impl Work<'_> {
 
     async fn run(&mut self, backoffs: &Backoffs) -> Result<()> {
         if self.status.start_time.is_none() && !self.suspended() {
-            self.status.start_time = Some(pods::stamp(self.cx.clock()));
+            self.status.start_time = Some(pods::timestamp(self.cx.clock()));
         }
         let (succeeded, failed) = self.totals();
         backoffs.observe(self.cx.key(), self.job, &self.pods, |pod| self.has_failed(pod));
@@ -324,8 +324,8 @@ impl Work<'_> {
                 .count(),
             false => 0,
         };
-        let lacking = wanted.saturating_sub(active.len() + terminating).min(BURST);
-        if lacking == 0 {
+        let missing = wanted.saturating_sub(active.len() + terminating).min(BURST);
+        if missing == 0 {
             return Ok(active);
         }
         let each = self.spec.backoff_limit_per_index.is_some();
@@ -334,11 +334,11 @@ impl Work<'_> {
             return Ok(active);
         }
         let indexes = if self.indexed() {
-            let free = self.free_indexes(&active, lacking);
+            let free = self.free_indexes(&active, missing);
             let due = if each { self.due(free) } else { free };
             due.into_iter().map(Some).collect()
         } else {
-            vec![None; lacking]
+            vec![None; missing]
         };
         for index in indexes {
             let made = match self.cx.create(&self.build_pod(index)?).await {
@@ -440,7 +440,7 @@ impl Work<'_> {
             (false, Some(true)) => {
                 self.set_condition("Suspended", "False", "JobResumed", "Job resumed");
                 self.cx.event("Resumed", "Job resumed");
-                self.status.start_time = Some(pods::stamp(self.cx.clock()));
+                self.status.start_time = Some(pods::timestamp(self.cx.clock()));
             }
         }
     }
@@ -457,7 +457,7 @@ impl Work<'_> {
 
     /// Sets a condition unless it already has this status.
     fn set_condition(&mut self, name: &str, status: &str, reason: &str, message: &str) {
-        let now = pods::stamp(self.cx.clock());
+        let now = pods::timestamp(self.cx.clock());
         let conditions = self.status.conditions.get_or_insert_default();
         if conditions.iter().any(|present| present.type_ == name && present.status == status) {
             return;

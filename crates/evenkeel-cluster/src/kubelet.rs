@@ -120,7 +120,7 @@ impl Reconciler for Kubelets {
         if !properties.simulated || properties.down {
             return Ok(Action::done());
         }
-        let (now, wall) = (Instant::now(), pods::stamp(cx.clock()));
+        let (now, wall) = (Instant::now(), pods::timestamp(cx.clock()));
         let Some(mut lifecycle) = self.lifecycle(cx.key(), &pod, node, &properties, now, &wall)
         else {
             // All addresses of the node are in use; one is released when a pod is deleted.

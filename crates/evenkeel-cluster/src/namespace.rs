@@ -120,7 +120,7 @@ impl Namespaces {
     ) -> Result<Arc<Namespace>> {
         let mut next = (*namespace).clone();
         let conditions = next.status.get_or_insert_default().conditions.get_or_insert_default();
-        if !report.set(conditions, &pods::stamp(cx.clock())) {
+        if !report.set(conditions, &pods::timestamp(cx.clock())) {
             return Ok(namespace);
         }
         Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)

@@ -40,13 +40,13 @@ pub(crate) const POD_GC: &str = "pod-garbage-collector-controller";
 /// The part that handles unscheduled pods.
 const UNSCHEDULED: &str = "pod-garbage-collector-controller-unscheduled";
 /// The grace for unscheduled terminating pods; the interval of upstream's collector.
-const UNSCHEDULED_FOR: Duration = Duration::from_secs(20);
+const UNSCHEDULED_GRACE: Duration = Duration::from_secs(20);
 
 /// How long a node may stop reporting before it is Unknown.
 const MONITOR_GRACE_PERIOD: Duration = Duration::from_secs(50);
 
-/// How long a node must be gone before its pods are deleted.
-const QUARANTINE: Duration = Duration::from_secs(40);
+/// How long after the deletion of a node its pods are deleted.
+const QUARANTINE_TIME: Duration = Duration::from_secs(40);
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -89,7 +89,7 @@ pub(crate) fn register_eviction(manager: &Manager, _: &ClusterOptions) -> Result
 }
 
 pub(crate) fn register_pod_gc(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
-    let reconciler = PodGc { gone: Mutex::default() };
+    let reconciler = PodGc { deleted: Mutex::default() };
     manager.controller(reconciler).named(POD_GC).reads::<Pod>().register()?;
     let terminating =
         Predicate::new(|event| event.new().is_some_and(|new| new.meta().is_deleting()));
@@ -235,7 +235,7 @@ impl Lifecycle {
         node: &Node,
         heartbeat: bool,
     ) -> Result<Arc<Node>> {
-        let now = pods::stamp(cx.clock());
+        let now = pods::timestamp(cx.clock());
         let (reason, message) = if heartbeat && ready(node).is_some() {
             ("NodeStatusUnknown", "Kubelet stopped posting node status.")
         } else {
@@ -274,7 +274,7 @@ impl Lifecycle {
             let status = json!({"conditions": [{
                 "type": "Ready",
                 "status": "False",
-                "lastTransitionTime": pods::stamp(cx.clock()),
+                "lastTransitionTime": pods::timestamp(cx.clock()),
             }]});
             if pods::patch_status(cx, &pod, &status).await? {
                 let about = object_reference(&*pod);
@@ -314,7 +314,7 @@ impl Lifecycle {
                 key: key.to_owned(),
                 effect: effect.to_owned(),
                 value: None,
-                time_added: Some(pods::stamp(cx.clock())),
+                time_added: Some(pods::timestamp(cx.clock())),
             });
         }
         if taints == present {
@@ -411,27 +411,27 @@ fn tolerated_for(
 
 /// Deletes pods whose node no longer exists.
 struct PodGc {
-    gone: Mutex<HashMap<Key, Instant>>,
+    deleted: Mutex<HashMap<Key, Instant>>,
 }
 
 impl Reconciler for PodGc {
     type Object = Node;
 
     async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
-        let gone = || self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let deleted = || self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
         if cx.object().is_some() {
-            gone().remove(cx.key());
+            deleted().remove(cx.key());
             return Ok(Action::done());
         }
         let pods = cx.list::<Pod>().index(BY_NODE, cx.key().name()).await?;
         if pods.is_empty() {
-            gone().remove(cx.key());
+            deleted().remove(cx.key());
             return Ok(Action::done());
         }
         let now = Instant::now();
-        let since = *gone().entry(cx.key().clone()).or_insert(now);
-        if since + QUARANTINE > now {
-            return Ok(Action::requeue_after(since + QUARANTINE - now));
+        let since = *deleted().entry(cx.key().clone()).or_insert(now);
+        if since + QUARANTINE_TIME > now {
+            return Ok(Action::requeue_after(since + QUARANTINE_TIME - now));
         }
         for pod in pods {
             let condition = pods::disruption_target(
@@ -443,7 +443,7 @@ impl Reconciler for PodGc {
             fail(cx, &pod, &json!({"phase": "Failed", "conditions": [condition]})).await?;
             cx.delete(&*pod).grace_period(Duration::ZERO).await?;
         }
-        gone().remove(cx.key());
+        deleted().remove(cx.key());
         Ok(Action::done())
     }
 }
@@ -464,7 +464,7 @@ impl Reconciler for Unscheduled {
         }
         let since = pod.metadata.deletion_timestamp.as_ref().map_or(Timestamp::MIN, |it| it.0);
         let passed = Duration::try_from(cx.clock().now().duration_since(since));
-        let left = UNSCHEDULED_FOR.saturating_sub(passed.unwrap_or_default());
+        let left = UNSCHEDULED_GRACE.saturating_sub(passed.unwrap_or_default());
         if !left.is_zero() {
             return Ok(Action::requeue_after(left));
         }

@@ -190,7 +190,7 @@ impl Nodes {
                 provider_id: Some(format!("evenkeel://{name}")),
                 ..NodeSpec::default()
             }),
-            status: Some(self.status(&Node::default(), name, number, &pods::stamp(cx.clock()))),
+            status: Some(self.status(&Node::default(), name, number, &pods::timestamp(cx.clock()))),
         }
     }
 
@@ -265,7 +265,7 @@ impl Nodes {
             return Ok(());
         }
         let number = self.number_of(name);
-        let status = self.status(node, name, number, &pods::stamp(cx.clock()));
+        let status = self.status(node, name, number, &pods::timestamp(cx.clock()));
         if node.status.as_ref() != Some(&status) {
             let patch = Patch::Strategic(json!({
                 "metadata": {"uid": node.metadata.uid},

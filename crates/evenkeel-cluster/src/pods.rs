@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Value, json};
 
 /// Returns the current time with the precision of API objects: whole seconds.
-pub(crate) fn stamp(clock: &Clock) -> Time {
+pub(crate) fn timestamp(clock: &Clock) -> Time {
     let now = clock.now();
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
@@ -68,7 +68,7 @@ pub(crate) fn disruption_target(clock: &Clock, pod: &Pod, reason: &str, message:
         "status": "True",
         "reason": reason,
         "message": message,
-        "lastTransitionTime": stamp(clock),
+        "lastTransitionTime": timestamp(clock),
         "observedGeneration": pod.metadata.generation,
     })
 }

@@ -228,7 +228,7 @@ impl<S: ReplicaSetLike> ReplicaSets<S> {
             available_replicas: positive(available),
             terminating_replicas: Some(terminating),
             observed_generation: set.meta().generation,
-            conditions: conditions(old.as_deref(), failure, || pods::stamp(cx.clock())),
+            conditions: conditions(old.as_deref(), failure, || pods::timestamp(cx.clock())),
         };
         let old = old.map(|old| S::Status::from(old.into_owned()));
         cx.patch_status(set, old.as_ref(), &S::Status::from(status)).await?;

@@ -262,7 +262,7 @@ impl Pods {
         let since = present
             .filter(|present| present.status == "False")
             .and_then(|present| present.last_transition_time.clone())
-            .unwrap_or_else(|| pods::stamp(cx.clock()));
+            .unwrap_or_else(|| pods::timestamp(cx.clock()));
         let status = json!({
             "nominatedNodeName": nominated_node,
             "conditions": [{

@@ -14,7 +14,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When there is no such pod.
-    pub async fn simulate(
+    pub async fn simulate_pod(
         &self,
         namespace: &str,
         pod: &str,

@@ -97,7 +97,7 @@ pub(crate) async fn until_all<K: Object>(cluster: &Cluster, wanted: impl Fn(&[K]
 }
 
 /// Waits until the object no longer exists.
-pub(crate) async fn until_gone<K: Object>(cluster: &Cluster, object: &K) {
+pub(crate) async fn until_deleted<K: Object>(cluster: &Cluster, object: &K) {
     let uid = object.meta().uid.clone();
     wait::<K, _>(cluster, |all| (!all.iter().any(|other| other.meta().uid == uid)).then_some(()))
         .await;

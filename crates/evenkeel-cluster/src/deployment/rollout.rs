@@ -79,9 +79,9 @@ impl Rollout<'_> {
             return Ok(false);
         }
         old.sort_by_key(|set| age(set));
-        let least = self.replicas() - self.max_unavailable();
+        let min_available = self.replicas() - self.max_unavailable();
         let unavailable = replicas(new) - limits::available(new);
-        let spare = self.desired_replicas() - least - unavailable;
+        let spare = self.desired_replicas() - min_available - unavailable;
         if spare <= 0 {
             return Ok(false);
         }
@@ -89,23 +89,23 @@ impl Rollout<'_> {
         let mut scaled = false;
         let mut cleaned = 0;
         for set in &mut old {
-            let broken = replicas(set) - limits::available(set);
-            let take = broken.min(spare - cleaned);
-            if take > 0 {
-                let size = replicas(set) - take;
+            let unhealthy = replicas(set) - limits::available(set);
+            let remove = unhealthy.min(spare - cleaned);
+            if remove > 0 {
+                let size = replicas(set) - remove;
                 scaled |= self.scale_to(set, size).await?;
-                cleaned += take;
+                cleaned += remove;
                 self.reload(set);
             }
         }
         let available = limits::available(new)
             + old.iter().map(|set| limits::available(set)).fold(0, i32::saturating_add);
-        let mut surplus = available - least;
+        let mut surplus = available - min_available;
         for set in &old {
-            let take = replicas(set).min(surplus);
-            if take > 0 {
-                scaled |= self.scale_to(set, replicas(set) - take).await?;
-                surplus -= take;
+            let remove = replicas(set).min(surplus);
+            if remove > 0 {
+                scaled |= self.scale_to(set, replicas(set) - remove).await?;
+                surplus -= remove;
             }
         }
         Ok(scaled)

@@ -49,7 +49,7 @@ impl Rollout<'_> {
         reason: &str,
         message: String,
     ) -> DeploymentCondition {
-        let now = pods::stamp(self.cx.clock());
+        let now = pods::timestamp(self.cx.clock());
         DeploymentCondition {
             type_: name.to_owned(),
             status: status.to_owned(),

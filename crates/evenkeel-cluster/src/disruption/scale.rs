@@ -84,7 +84,7 @@ async fn by_subresource(
     key: &Key,
 ) -> Result<Option<(String, i32)>> {
     let types = Types::discover(cx.kube()).await?;
-    let Some(found) = types.named(group, kind) else {
+    let Some(found) = types.find(group, kind) else {
         return Err(
             format!("no matches for kind {kind:?} in version {:?}", owner.api_version).into()
         );

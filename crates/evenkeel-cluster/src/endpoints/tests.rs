@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{LEGACY, MIRROR, SLICES};
 use crate::Cluster;
-use crate::testing::{cluster, create, object, until, until_gone, wait, wait_until_idle};
+use crate::testing::{cluster, create, object, until, until_deleted, wait, wait_until_idle};
 
 async fn with_node(only: &[&str]) -> Cluster {
     let cluster = cluster(only).await;
@@ -229,7 +229,7 @@ async fn endpoints_are_maintained_for_services() {
     services.delete("web", &DeleteParams::default()).await.unwrap();
     let api: Api<Endpoints> = Api::default_namespaced(cluster.client());
     if let Some(found) = api.get_opt("web").await.unwrap() {
-        until_gone(&cluster, &found).await;
+        until_deleted(&cluster, &found).await;
     }
 }
 
@@ -323,28 +323,28 @@ async fn mirrored_slices_are_deleted_when_mirroring_no_longer_applies() {
     let cluster = cluster(&[MIRROR]).await;
     let subsets = json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 1}]}]);
     endpoints_without_selector(&cluster, subsets).await;
-    let there = |slices: &[EndpointSlice]| (mirrored(slices).len() == 1).then_some(());
-    let gone = |slices: &[EndpointSlice]| mirrored(slices).is_empty().then_some(());
+    let exists = |slices: &[EndpointSlice]| (mirrored(slices).len() == 1).then_some(());
+    let deleted = |slices: &[EndpointSlice]| mirrored(slices).is_empty().then_some(());
     let api: Api<Endpoints> = Api::default_namespaced(cluster.client());
     let services: Api<Service> = Api::default_namespaced(cluster.client());
     let merge = PatchParams::default();
-    wait::<EndpointSlice, _>(&cluster, there).await;
+    wait::<EndpointSlice, _>(&cluster, exists).await;
     let labels = |value: Value| {
         Patch::Merge(json!({"metadata": {"labels": {
             "endpointslice.kubernetes.io/skip-mirror": value,
         }}}))
     };
     api.patch("db", &merge, &labels(json!("true"))).await.unwrap();
-    wait::<EndpointSlice, _>(&cluster, gone).await;
+    wait::<EndpointSlice, _>(&cluster, deleted).await;
     api.patch("db", &merge, &labels(Value::Null)).await.unwrap();
-    wait::<EndpointSlice, _>(&cluster, there).await;
+    wait::<EndpointSlice, _>(&cluster, exists).await;
     let selector = |value: Value| Patch::Merge(json!({"spec": {"selector": value}}));
     services.patch("db", &merge, &selector(json!({"app": "db"}))).await.unwrap();
-    wait::<EndpointSlice, _>(&cluster, gone).await;
+    wait::<EndpointSlice, _>(&cluster, deleted).await;
     services.patch("db", &merge, &selector(Value::Null)).await.unwrap();
-    wait::<EndpointSlice, _>(&cluster, there).await;
+    wait::<EndpointSlice, _>(&cluster, exists).await;
     services.delete("db", &DeleteParams::default()).await.unwrap();
-    wait::<EndpointSlice, _>(&cluster, gone).await;
+    wait::<EndpointSlice, _>(&cluster, deleted).await;
 }
 
 /// Go serializes an unset time as null, and stores it.

@@ -4,8 +4,8 @@
 //! controllers' requests fail in every way, and the controllers are stopped and restarted at any
 //! point. Then the faults end, everything is deleted, and no object may remain terminating.
 //!
-//! `EVENKEEL_SEEDS=100..200` replaces the few default seeds; `cargo run -p xtask -- campaign
-//! finalizers` sets it.
+//! `EVENKEEL_SEEDS=100..200` replaces the few default seeds;
+//! `cargo run -p xtask -- campaign finalizers` sets it.
 
 mod jobs;
 
@@ -240,8 +240,8 @@ impl Model {
 /// Returns the terminating objects of a type.
 async fn terminating<K: Object>(client: kube::Client) -> Vec<String> {
     let all = Api::<K>::all(client).list(&ListParams::default()).await.unwrap().items;
-    let going = all.iter().filter(|object| object.meta().deletion_timestamp.is_some());
-    going.map(|object| serde_json::to_string(object).unwrap_or_default()).collect()
+    let terminating = all.iter().filter(|object| object.meta().deletion_timestamp.is_some());
+    terminating.map(|object| serde_json::to_string(object).unwrap_or_default()).collect()
 }
 
 /// Accepts rejected requests, since the model does not check beforehand, but no other errors.

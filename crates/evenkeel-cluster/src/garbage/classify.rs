@@ -130,7 +130,7 @@ impl Collector {
 
     /// Records an event if the named owner is in another namespace.
     fn record_invalid_namespace(&self, child: &Entry, owner: &Owner) {
-        let Some(kind) = self.types.read().named(&owner.group, &owner.kind).cloned() else {
+        let Some(kind) = self.types.read().find(&owner.group, &owner.kind).cloned() else {
             return;
         };
         let is_declared = self.cache().is_declared(&kind);

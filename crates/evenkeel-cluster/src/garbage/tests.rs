@@ -22,7 +22,7 @@ use tower_service::Service;
 use super::{Collector, NAME, REDISCOVER_INTERVAL};
 use crate::Cluster;
 use crate::testing::{
-    cluster, config_map, create, delete, object, options, owner, until, until_gone, wait,
+    cluster, config_map, create, delete, object, options, owner, until, until_deleted, wait,
     wait_until_idle,
 };
 
@@ -48,8 +48,8 @@ async fn background_deletion_deletes_all_descendants() {
     let bystander: ConfigMap = create(&cluster, config_map("bystander", &[])).await;
     delete(&cluster, &root, Background).await;
     assert!(!exists(&cluster, &root).await, "the owner does not wait");
-    until_gone(&cluster, &child).await;
-    until_gone(&cluster, &grandchild).await;
+    until_deleted(&cluster, &child).await;
+    until_deleted(&cluster, &grandchild).await;
     wait_until_idle().await;
     assert!(exists(&cluster, &bystander).await);
 }
@@ -64,7 +64,7 @@ async fn foreground_deletion_waits_for_blocking_dependents() {
     let free: ConfigMap = create(&cluster, config_map("free", &[owner(&root)])).await;
     wait_until_idle().await;
     delete(&cluster, &root, Foreground).await;
-    until_gone(&cluster, &free).await;
+    until_deleted(&cluster, &free).await;
     until::<ConfigMap>(&cluster, &Key::of(&held), |map| map.metadata.deletion_timestamp.is_some())
         .await;
     wait_until_idle().await;
@@ -72,7 +72,7 @@ async fn foreground_deletion_waits_for_blocking_dependents() {
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.patch("held", &PatchParams::default(), &patch).await.unwrap();
-    until_gone(&cluster, &root).await;
+    until_deleted(&cluster, &root).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,7 +85,7 @@ async fn foreground_deletion_does_not_wait_for_dependents_that_do_not_block() {
     let child: ConfigMap = create(&cluster, child).await;
     wait_until_idle().await;
     delete(&cluster, &root, Foreground).await;
-    until_gone(&cluster, &root).await;
+    until_deleted(&cluster, &root).await;
     wait_until_idle().await;
     assert!(exists(&cluster, &child).await, "its finalizer keeps it");
     until::<ConfigMap>(&cluster, &Key::of(&child), |map| map.metadata.deletion_timestamp.is_some())
@@ -109,7 +109,7 @@ async fn foreground_deletion_waits_for_all_descendants() {
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.patch("leaf", &PatchParams::default(), &patch).await.unwrap();
-    until_gone(&cluster, &root).await;
+    until_deleted(&cluster, &root).await;
     assert!(!exists(&cluster, &child).await, "the owner is deleted last");
 }
 
@@ -122,7 +122,7 @@ async fn orphaned_dependents_are_kept_without_the_reference() {
         create(&cluster, config_map("child", &[owner(&root), owner(&other)])).await;
     wait_until_idle().await;
     delete(&cluster, &root, Orphan).await;
-    until_gone(&cluster, &root).await;
+    until_deleted(&cluster, &root).await;
     wait_until_idle().await;
     let child = until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
     assert_eq!(owners(&child)[0].uid, other.metadata.uid.unwrap());
@@ -134,12 +134,12 @@ async fn a_dependent_observed_after_orphaning_is_orphaned_too() {
     let root: ConfigMap = create(&cluster, config_map("root", &[])).await;
     wait_until_idle().await;
     delete(&cluster, &root, Orphan).await;
-    until_gone(&cluster, &root).await;
+    until_deleted(&cluster, &root).await;
     let late: ConfigMap = create(&cluster, config_map("late", &[owner(&root)])).await;
-    let absent = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&root) };
+    let absent = OwnerReference { name: "absent".into(), uid: "1234".into(), ..owner(&root) };
     let lost: ConfigMap = create(&cluster, config_map("lost", &[owner(&root), absent])).await;
     let late = until::<ConfigMap>(&cluster, &Key::of(&late), |map| owners(map).is_empty()).await;
-    until_gone(&cluster, &lost).await;
+    until_deleted(&cluster, &lost).await;
     wait_until_idle().await;
     assert!(exists(&cluster, &late).await);
 }
@@ -156,7 +156,7 @@ async fn one_existing_owner_keeps_an_object() {
     let freed = until::<ConfigMap>(&cluster, &Key::of(&child), |map| owners(map).len() == 1).await;
     assert_eq!(Some(&owners(&freed)[0].uid), other.metadata.uid.as_ref());
     delete(&cluster, &other, Background).await;
-    until_gone(&cluster, &child).await;
+    until_deleted(&cluster, &child).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn references_to_waiting_owners_are_removed_if_another_owner_exists() {
         create(&cluster, config_map("child", &[owner(&waiting), owner(&solid)])).await;
     wait_until_idle().await;
     delete(&cluster, &waiting, Foreground).await;
-    until_gone(&cluster, &waiting).await;
+    until_deleted(&cluster, &waiting).await;
     wait_until_idle().await;
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let child = api.get(child.metadata.name.as_deref().unwrap()).await.unwrap();
@@ -186,8 +186,8 @@ async fn dependents_of_a_former_uid_are_deleted_and_those_of_the_new_owner_kept(
     let new: ConfigMap = create(&cluster, config_map("owner", &[])).await;
     let of_new: ConfigMap = create(&cluster, config_map("of-new", &[owner(&new)])).await;
     let late: ConfigMap = create(&cluster, config_map("late", &[owner(&old)])).await;
-    until_gone(&cluster, &of_old).await;
-    until_gone(&cluster, &late).await;
+    until_deleted(&cluster, &of_old).await;
+    until_deleted(&cluster, &late).await;
     wait_until_idle().await;
     assert!(exists(&cluster, &new).await && exists(&cluster, &of_new).await);
 }
@@ -196,10 +196,10 @@ async fn dependents_of_a_former_uid_are_deleted_and_those_of_the_new_owner_kept(
 async fn a_dangling_reference_does_not_keep_an_object() {
     let cluster = cluster(&[NAME]).await;
     let kept: ConfigMap = create(&cluster, config_map("kept", &[])).await;
-    let absent = OwnerReference { name: "nobody".into(), uid: "1234".into(), ..owner(&kept) };
+    let absent = OwnerReference { name: "absent".into(), uid: "1234".into(), ..owner(&kept) };
     let lost: ConfigMap = create(&cluster, config_map("lost", std::slice::from_ref(&absent))).await;
     let half: ConfigMap = create(&cluster, config_map("half", &[absent, owner(&kept)])).await;
-    until_gone(&cluster, &lost).await;
+    until_deleted(&cluster, &lost).await;
     let half = until::<ConfigMap>(&cluster, &Key::of(&half), |map| owners(map).len() == 1).await;
     assert_eq!(owners(&half), [owner(&kept)]);
 }
@@ -233,7 +233,7 @@ async fn an_owner_in_another_namespace_does_not_count() {
     let mut child = config_map("child", &[owner(&map)]);
     child["metadata"]["namespace"] = "other".into();
     let child: ConfigMap = create(&cluster, child).await;
-    until_gone(&cluster, &child).await;
+    until_deleted(&cluster, &child).await;
     wait_until_idle().await;
     assert!(exists(&cluster, &map).await);
     let event = wait::<Event, _>(&cluster, |events| events.first().cloned()).await;
@@ -273,7 +273,7 @@ async fn a_cluster_scoped_owner_may_own_anywhere() {
     wait_until_idle().await;
     assert!(exists(&cluster, &child).await);
     roles.delete("role", &DeleteParams::background()).await.unwrap();
-    until_gone(&cluster, &child).await;
+    until_deleted(&cluster, &child).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,7 +289,7 @@ async fn an_ownership_cycle_is_deleted() {
         wait_until_idle().await;
         delete(&cluster, &one, policy).await;
         for map in [&one, &two, &three] {
-            until_gone(&cluster, map).await;
+            until_deleted(&cluster, map).await;
         }
     }
 }
@@ -304,7 +304,7 @@ async fn an_object_that_owns_itself_can_be_deleted() {
     wait_until_idle().await;
     assert!(exists(&cluster, &map).await);
     delete(&cluster, &map, Foreground).await;
-    until_gone(&cluster, &map).await;
+    until_deleted(&cluster, &map).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,15 +316,15 @@ async fn a_collector_that_starts_late_collects_existing_garbage() {
     let kept = maps.create(&post, &object(config_map("kept", &[]))).await.unwrap();
     let child = config_map("child", &[owner(&kept)]);
     let child = maps.create(&post, &object(child)).await.unwrap();
-    let absent = OwnerReference { uid: "nobody".into(), ..owner(&kept) };
+    let absent = OwnerReference { uid: "absent".into(), ..owner(&kept) };
     let lost = maps.create(&post, &object(config_map("lost", &[absent]))).await.unwrap();
     let mut waiting = config_map("waiting", &[]);
     waiting["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     let waiting = maps.create(&post, &object(waiting)).await.unwrap();
     maps.delete("waiting", &DeleteParams::foreground()).await.unwrap();
     let cluster = Cluster::with_server(server, &options(&[NAME])).unwrap();
-    until_gone(&cluster, &lost).await;
-    until_gone(&cluster, &waiting).await;
+    until_deleted(&cluster, &lost).await;
+    until_deleted(&cluster, &waiting).await;
     wait_until_idle().await;
     assert!(exists(&cluster, &child).await);
 }
@@ -385,7 +385,7 @@ async fn custom_resources_are_collected_once_their_crd_exists() {
     wait_until_idle().await;
     assert!(exists(&cluster, &map).await);
     widgets.delete("parent", &DeleteParams::foreground()).await.unwrap();
-    until_gone(&cluster, &map).await;
+    until_deleted(&cluster, &map).await;
     wait_until_idle().await;
     assert!(widgets.list(&Default::default()).await.unwrap().items.is_empty());
 }
@@ -412,8 +412,8 @@ async fn deleting_a_crd_deletes_its_objects_and_their_dependents() {
     assert!(exists(&cluster, &map).await, "its owner is held by a finalizer");
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     widgets.patch("held", &PatchParams::default(), &patch).await.unwrap();
-    until_gone(&cluster, &made).await;
-    until_gone(&cluster, &map).await;
+    until_deleted(&cluster, &made).await;
+    until_deleted(&cluster, &map).await;
     // A CRD created again is a new type.
     crds.create(&post, &crd("widgets", "Widget")).await.unwrap();
     let parent = widgets.create(&post, &widget("parent", &[])).await.unwrap();
@@ -421,7 +421,7 @@ async fn deleting_a_crd_deletes_its_objects_and_their_dependents() {
     wait_until_idle().await;
     assert!(exists(&cluster, &map).await);
     widgets.delete("parent", &DeleteParams::default()).await.unwrap();
-    until_gone(&cluster, &map).await;
+    until_deleted(&cluster, &map).await;
 }
 
 /// A collector whose graph the test can inspect.
@@ -492,7 +492,7 @@ async fn objects_of_a_type_that_is_no_longer_served_are_not_assumed_deleted() {
         assert!(exists(&cluster, &map).await, "{served:?}");
     }
     widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
-    until_gone(&cluster, &map).await;
+    until_deleted(&cluster, &map).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -515,11 +515,11 @@ async fn a_new_preferred_version_is_watched_without_a_gap() {
     let late = widgets(&cluster).create(&post, &widget("late", &[])).await.unwrap();
     let child: ConfigMap = create(&cluster, config_map("child", &[widget_reference(&late)])).await;
     widgets(&cluster).delete("late", &DeleteParams::default()).await.unwrap();
-    until_gone(&cluster, &child).await;
+    until_deleted(&cluster, &child).await;
     wait_until_idle().await;
     assert!(exists(&cluster, &kept).await);
     widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
-    until_gone(&cluster, &kept).await;
+    until_deleted(&cluster, &kept).await;
 }
 
 /// A service whose discovery omits all groups but core while `late` is set.
@@ -564,7 +564,7 @@ async fn a_type_missing_from_discovery_is_found_by_rediscovery() {
     widgets(&cluster).delete("parent", &DeleteParams::default()).await.unwrap();
     tokio::time::sleep(2 * REDISCOVER_INTERVAL).await;
     assert!(exists(&cluster, &map).await, "the type of its owner is unknown");
-    assert!(collector.types.read().named("example.com", "Widget").is_none());
+    assert!(collector.types.read().find("example.com", "Widget").is_none());
     late.store(false, Ordering::Relaxed);
-    until_gone(&cluster, &map).await;
+    until_deleted(&cluster, &map).await;
 }

@@ -80,8 +80,8 @@ impl Work<'_> {
 
     fn failed_indexes_exceeded(&self) -> Option<Finish> {
         let failed = self.failed_indexes()?.len();
-        let most = self.spec.max_failed_indexes.and_then(|most| usize::try_from(most).ok());
-        if most.is_some_and(|most| failed > most) {
+        let max = self.spec.max_failed_indexes.and_then(|max| usize::try_from(max).ok());
+        if max.is_some_and(|max| failed > max) {
             let message = "Job has exceeded the specified maximal number of failed indexes";
             return Some(Finish::failed("MaxFailedIndexesExceeded", message));
         }

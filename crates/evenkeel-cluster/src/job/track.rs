@@ -183,7 +183,7 @@ impl Work<'_> {
         let name = if finish.failed { "Failed" } else { "Complete" };
         self.set_condition(name, "True", &finish.reason, &finish.message);
         if !finish.failed {
-            self.status.completion_time.get_or_insert_with(|| pods::stamp(self.cx.clock()));
+            self.status.completion_time.get_or_insert_with(|| pods::timestamp(self.cx.clock()));
         }
         self.write().await?;
         if finish.failed {

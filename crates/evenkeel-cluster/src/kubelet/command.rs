@@ -1,7 +1,7 @@
 //! Predicts what simple commands do: sleep, succeed, fail.
 //!
-//! `kubectl create job nap --image=busybox -- sleep 30` is expected to take half a minute, and `sh
-//! -c "exit 1"` to fail. A command that is not fully recognized has no known outcome.
+//! `kubectl create job nap --image=busybox -- sleep 30` is expected to take half a minute, and
+//! `sh -c "exit 1"` to fail. A command that is not fully recognized has no known outcome.
 
 use std::time::Duration;
 

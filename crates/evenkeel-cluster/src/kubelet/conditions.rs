@@ -52,8 +52,8 @@ impl ConditionInputs<'_> {
         }
         let counts = |role: Role| matches!(role, Role::Sidecar | Role::App);
         let unready: Vec<&str> = pod_containers::of(self.pod)
-            .filter(|member| counts(member.role))
-            .map(|member| member.name)
+            .filter(|container| counts(container.role))
+            .map(|container| container.name)
             .filter(|name| self.status(name).is_none_or(|status| !status.ready))
             .collect();
         if unready.is_empty() {
@@ -71,7 +71,7 @@ impl ConditionInputs<'_> {
             let state = self.status(name).and_then(|status| status.state.as_ref());
             state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
         };
-        let mut apps = pod_containers::of(self.pod).filter(|member| member.role == Role::App);
+        let mut apps = pod_containers::of(self.pod).filter(|container| container.role == Role::App);
         if apps.any(|app| has_run(app.name)) {
             return (true, None, None);
         }
@@ -82,8 +82,10 @@ impl ConditionInputs<'_> {
             })
         };
         let incomplete: Vec<&str> = pod_containers::of(self.pod)
-            .filter(|member| member.role.is_init() && !is_complete(member.role, member.name))
-            .map(|member| member.name)
+            .filter(|container| {
+                container.role.is_init() && !is_complete(container.role, container.name)
+            })
+            .map(|container| container.name)
             .collect();
         if incomplete.is_empty() {
             return (true, None, None);

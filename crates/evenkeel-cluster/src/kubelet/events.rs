@@ -50,73 +50,77 @@ impl<'a> Events<'a> {
         self.list
     }
 
-    pub(super) fn pull_failed(&mut self, member: &PodContainer<'_>, error: PullError) {
-        let (image, message) = (member.image, error.message(member.image));
+    pub(super) fn pull_failed(&mut self, container: &PodContainer<'_>, error: PullError) {
+        let (image, message) = (container.image, error.message(container.image));
         match error {
-            PullError::InvalidName => self.warn(member, "InspectFailed", message),
-            PullError::NeverPull => self.warn(member, "ErrImageNeverPull", message),
+            PullError::InvalidName => self.warn(container, "InspectFailed", message),
+            PullError::NeverPull => self.warn(container, "ErrImageNeverPull", message),
             PullError::NotFound => {
-                self.note(member, "Pulling", format!("Pulling image {image:?}"));
-                self.warn(member, "Failed", format!("Failed to pull image {image:?}: {message}"));
+                self.note(container, "Pulling", format!("Pulling image {image:?}"));
+                self.warn(
+                    container,
+                    "Failed",
+                    format!("Failed to pull image {image:?}: {message}"),
+                );
             }
         }
-        self.warn(member, "Failed", format!("Error: {}", error.reason()));
+        self.warn(container, "Failed", format!("Error: {}", error.reason()));
     }
 
-    pub(super) fn pull_backs_off(&mut self, member: &PodContainer<'_>) {
-        self.note(member, "BackOff", format!("Back-off pulling image {:?}", member.image));
-        self.warn(member, "Failed", "Error: ImagePullBackOff".to_owned());
+    pub(super) fn pull_backs_off(&mut self, container: &PodContainer<'_>) {
+        self.note(container, "BackOff", format!("Back-off pulling image {:?}", container.image));
+        self.warn(container, "Failed", "Error: ImagePullBackOff".to_owned());
     }
 
     /// Records that the image was pulled, or was present, and the container started.
-    pub(super) fn started(&mut self, member: &PodContainer<'_>) {
-        let image = member.image;
-        if member.pull_policy == "Always" {
-            self.note(member, "Pulling", format!("Pulling image {image:?}"));
+    pub(super) fn started(&mut self, container: &PodContainer<'_>) {
+        let image = container.image;
+        if container.pull_policy == "Always" {
+            self.note(container, "Pulling", format!("Pulling image {image:?}"));
             let message = format!(
                 "Successfully pulled image {image:?} in 0s (0s including waiting). Image size: 0 \
                  bytes."
             );
-            self.note(member, "Pulled", message);
+            self.note(container, "Pulled", message);
         } else {
             let message = format!(
                 "Container image {image:?} already present on machine and can be accessed by the \
                  pod"
             );
-            self.note(member, "Pulled", message);
+            self.note(container, "Pulled", message);
         }
-        self.note(member, "Created", "Container created".to_owned());
-        self.note(member, "Started", "Container started".to_owned());
+        self.note(container, "Created", "Container created".to_owned());
+        self.note(container, "Started", "Container started".to_owned());
     }
 
-    pub(super) fn restart_backs_off(&mut self, member: &PodContainer<'_>) {
-        let (name, pod) = (member.name, PodName(self.pod));
+    pub(super) fn restart_backs_off(&mut self, container: &PodContainer<'_>) {
+        let (name, pod) = (container.name, PodName(self.pod));
         let message = format!("Back-off restarting failed container {name} in pod {pod}");
-        self.warn(member, "BackOff", message);
+        self.warn(container, "BackOff", message);
     }
 
-    pub(super) fn unhealthy(&mut self, failure: &str, member: &PodContainer<'_>) {
-        self.warn(member, "Unhealthy", failure.to_owned());
+    pub(super) fn unhealthy(&mut self, failure: &str, container: &PodContainer<'_>) {
+        self.warn(container, "Unhealthy", failure.to_owned());
     }
 
-    pub(super) fn stopping(&mut self, member: &PodContainer<'_>) {
-        self.note(member, "Killing", format!("Stopping container {}", member.name));
+    pub(super) fn stopping(&mut self, container: &PodContainer<'_>) {
+        self.note(container, "Killing", format!("Stopping container {}", container.name));
     }
 
-    pub(super) fn replaced(&mut self, member: &PodContainer<'_>) {
-        let message = format!("{} definition changed, will be restarted", describe(member));
-        self.note(member, "Killing", message);
+    pub(super) fn replaced(&mut self, container: &PodContainer<'_>) {
+        let message = format!("{} definition changed, will be restarted", describe(container));
+        self.note(container, "Killing", message);
     }
 
-    pub(super) fn killed(&mut self, member: &PodContainer<'_>, probe: Kind, restarts: bool) {
+    pub(super) fn killed(&mut self, container: &PodContainer<'_>, probe: Kind, restarts: bool) {
         let probe = match probe {
             Kind::Startup => "startup",
             Kind::Liveness | Kind::Readiness => "liveness",
         };
-        let what = describe(member);
+        let what = describe(container);
         // A kubelet does not add this for init containers, though it restarts them too.
-        let then = if restarts && !member.role.is_init() { ", will be restarted" } else { "" };
-        self.note(member, "Killing", format!("{what} failed {probe} probe{then}"));
+        let then = if restarts && !container.role.is_init() { ", will be restarted" } else { "" };
+        self.note(container, "Killing", format!("{what} failed {probe} probe{then}"));
     }
 
     pub(super) fn deadline_exceeded(&mut self) {
@@ -128,27 +132,27 @@ impl<'a> Events<'a> {
         });
     }
 
-    fn note(&mut self, member: &PodContainer<'_>, reason: &'static str, message: String) {
-        self.add(false, member, reason, message);
+    fn note(&mut self, container: &PodContainer<'_>, reason: &'static str, message: String) {
+        self.add(false, container, reason, message);
     }
 
-    fn warn(&mut self, member: &PodContainer<'_>, reason: &'static str, message: String) {
-        self.add(true, member, reason, message);
+    fn warn(&mut self, container: &PodContainer<'_>, reason: &'static str, message: String) {
+        self.add(true, container, reason, message);
     }
 
     fn add(
         &mut self,
         warning: bool,
-        member: &PodContainer<'_>,
+        container: &PodContainer<'_>,
         reason: &'static str,
         message: String,
     ) {
-        let field_path = Some(member.field_path());
+        let field_path = Some(container.field_path());
         self.list.push(Event { warning, reason, message, field_path });
     }
 }
 
-fn describe(member: &PodContainer<'_>) -> String {
-    let kind = if member.role.is_init() { "Init container" } else { "Container" };
-    format!("{kind} {}", member.name)
+fn describe(container: &PodContainer<'_>) -> String {
+    let kind = if container.role.is_init() { "Init container" } else { "Container" };
+    format!("{kind} {}", container.name)
 }

@@ -51,12 +51,12 @@ impl PullError {
 
 /// Returns why the image of a container cannot be used, if so. `fails` is whether the simulation
 /// fails the pull, `pulls` whether the image has to be pulled.
-pub(super) fn check(member: &PodContainer<'_>, fails: bool, pulls: bool) -> Option<PullError> {
-    if !is_reference(member.image) {
+pub(super) fn check(container: &PodContainer<'_>, fails: bool, pulls: bool) -> Option<PullError> {
+    if !is_reference(container.image) {
         Some(PullError::InvalidName)
-    } else if !pulls || (!fails && invalid_host(member.image).is_none()) {
+    } else if !pulls || (!fails && invalid_host(container.image).is_none()) {
         None
-    } else if member.pull_policy == "Never" {
+    } else if container.pull_policy == "Never" {
         Some(PullError::NeverPull)
     } else {
         Some(PullError::NotFound)

@@ -78,8 +78,8 @@ pub(super) struct Inputs<'a> {
 
 impl<'a> Inputs<'a> {
     /// Returns the simulation of one container.
-    fn simulation(&self, member: &PodContainer<'_>) -> Cow<'a, PodSimulation> {
-        match (self.simulation.containers.get(member.name), member.role) {
+    fn simulation(&self, container: &PodContainer<'_>) -> Cow<'a, PodSimulation> {
+        match (self.simulation.containers.get(container.name), container.role) {
             (Some(own), _) => Cow::Borrowed(own),
             (None, Role::App) => Cow::Borrowed(self.simulation),
             (None, _) => {
@@ -90,7 +90,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// Returns the grace period of the containers.
-    fn grace(&self) -> Duration {
+    fn grace_period(&self) -> Duration {
         let spec = self.pod.spec.as_ref();
         let own = spec.and_then(|spec| spec.termination_grace_period_seconds);
         seconds(self.pod.metadata.deletion_grace_period_seconds.or(own).unwrap_or(30))
@@ -99,7 +99,7 @@ impl<'a> Inputs<'a> {
 
 /// A container, its simulated process and its probe results.
 struct ContainerInputs<'a> {
-    member: PodContainer<'a>,
+    container: PodContainer<'a>,
     simulation: Cow<'a, PodSimulation>,
     process: Process,
     probes: Timeline,
@@ -134,24 +134,25 @@ impl Lifecycle {
         events: &mut Events<'_>,
     ) -> Option<Instant> {
         let containers: Vec<ContainerInputs<'_>> = pod_containers::of(inputs.pod)
-            .map(|member| {
-                let simulation = inputs.simulation(&member);
-                let process = Process::of(&member, inputs.pod, &simulation, inputs.delays);
-                let probes = Timeline::of(&member, &simulation, inputs.delays.ready);
-                ContainerInputs { member, simulation, process, probes }
+            .map(|container| {
+                let simulation = inputs.simulation(&container);
+                let process = Process::of(&container, inputs.pod, &simulation, inputs.delays);
+                let probes = Timeline::of(&container, &simulation, inputs.delays.ready);
+                ContainerInputs { container, simulation, process, probes }
             })
             .collect();
         // Ephemeral containers may be added to a running pod.
         self.containers.resize_with(containers.len(), Instance::new);
-        let is_init = |subject: &&ContainerInputs<'_>| subject.member.role.is_init();
+        let is_init =
+            |container_inputs: &&ContainerInputs<'_>| container_inputs.container.role.is_init();
         self.inits = containers.iter().take_while(is_init).count();
         let sandbox_at = add_saturating(self.accepted, inputs.delays.start);
         loop {
             self.end(inputs, &containers, events);
             self.sandbox = (self.sandbox || sandbox_at <= inputs.now) && !self.is_over();
             let mut changed = false;
-            for (index, subject) in containers.iter().enumerate() {
-                changed |= self.step(index, subject, inputs, events);
+            for (index, container_inputs) in containers.iter().enumerate() {
+                changed |= self.step(index, container_inputs, inputs, events);
             }
             if !changed {
                 break;
@@ -163,7 +164,9 @@ impl Lifecycle {
         let deadline = self.deadline(inputs).filter(|_| self.ending.is_none());
         let sandbox = (!self.sandbox && self.ending.is_none()).then_some(sandbox_at);
         let due = self.containers.iter().zip(&containers);
-        let due = due.filter_map(|(instance, subject)| self.due(instance, subject, inputs.now));
+        let due = due.filter_map(|(instance, container_inputs)| {
+            self.due(instance, container_inputs, inputs.now)
+        });
         due.chain(deadline).chain(sandbox).min()
     }
 
@@ -178,7 +181,7 @@ impl Lifecycle {
             return;
         }
         if pods::is_terminating(inputs.pod) {
-            let grace = inputs.grace();
+            let grace = inputs.grace_period();
             if self.grace.is_none_or(|before| grace < before) {
                 for instance in &mut self.containers {
                     if let State::Running(Running { stop: Some(stop), .. }) = &mut instance.state {
@@ -214,7 +217,7 @@ impl Lifecycle {
     fn is_finished(&self, containers: &[ContainerInputs<'_>]) -> bool {
         let of = |role: Role| {
             let all = self.containers.iter().zip(containers);
-            all.filter(move |(_, subject)| subject.member.role == role)
+            all.filter(move |(_, container_inputs)| container_inputs.container.role == role)
                 .map(|(instance, _)| instance)
         };
         let failed = of(Role::Init).any(|init| init.is_done() && !init.initialized);
@@ -225,7 +228,7 @@ impl Lifecycle {
     fn due(
         &self,
         instance: &Instance,
-        subject: &ContainerInputs<'_>,
+        container_inputs: &ContainerInputs<'_>,
         now: Instant,
     ) -> Option<Instant> {
         let ending = self.ending.is_some();
@@ -247,14 +250,17 @@ impl Lifecycle {
             }
             State::Running(running) => {
                 let age = now.saturating_duration_since(running.since);
-                let exit =
-                    subject.process.exit.map(|(time, _)| add_saturating(running.since, time));
-                let probe =
-                    subject.probes.next(age).map(|time| add_saturating(running.since, time));
-                let stop = running
-                    .stop
-                    .as_ref()
-                    .map(|stop| stop.exit(&subject.process).map_or(stop.deadline, |(at, _)| at));
+                let exit = container_inputs
+                    .process
+                    .exit
+                    .map(|(time, _)| add_saturating(running.since, time));
+                let probe = container_inputs
+                    .probes
+                    .next(age)
+                    .map(|time| add_saturating(running.since, time));
+                let stop = running.stop.as_ref().map(|stop| {
+                    stop.exit(&container_inputs.process).map_or(stop.deadline, |(at, _)| at)
+                });
                 [exit, probe, stop].into_iter().flatten().min()
             }
         }

@@ -25,13 +25,13 @@ pub(super) fn of(
     let (mut pending, mut failed) = (false, false);
     let (mut unknown, mut waiting, mut running) = (0, 0, 0);
     let (mut stopped, mut succeeded, mut stays) = (0, 0, 0);
-    for member in pod_containers::of(pod) {
-        let status = statuses.iter().find(|status| status.name == member.name);
+    for container in pod_containers::of(pod) {
+        let status = statuses.iter().find(|status| status.name == container.name);
         let run_state = status.map_or(RunState::Unknown, |status| run_state(status));
-        match (member.role, run_state) {
+        match (container.role, run_state) {
             (Role::Ephemeral, _) => {}
             (Role::Init, RunState::Stopped(code)) => {
-                failed |= code != 0 && !restart::should_restart(pod, member.container, code);
+                failed |= code != 0 && !restart::should_restart(pod, container.spec, code);
                 // It is retried until it exits with code 0.
             }
             (Role::Init, _) => pending = true,
@@ -54,7 +54,7 @@ pub(super) fn of(
             (Role::App, RunState::Stopped(code)) => {
                 stopped += 1;
                 succeeded += i32::from(code == 0);
-                stays += i32::from(!restart::should_restart(pod, member.container, code));
+                stays += i32::from(!restart::should_restart(pod, container.spec, code));
             }
         }
     }

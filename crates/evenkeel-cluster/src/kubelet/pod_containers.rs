@@ -32,7 +32,7 @@ pub(super) struct PodContainer<'a> {
     command: Option<&'a [String]>,
     args: Option<&'a [String]>,
     /// None for ephemeral containers, which have no probes, hooks or restart policy.
-    pub(super) container: Option<&'a Container>,
+    pub(super) spec: Option<&'a Container>,
 }
 
 /// Returns init containers, then app containers, then ephemeral containers.
@@ -64,7 +64,7 @@ impl<'a> PodContainer<'a> {
             pull_policy: container.image_pull_policy.as_deref().unwrap_or("IfNotPresent"),
             command: container.command.as_deref(),
             args: container.args.as_deref(),
-            container: Some(container),
+            spec: Some(container),
         }
     }
 
@@ -76,7 +76,7 @@ impl<'a> PodContainer<'a> {
             pull_policy: container.image_pull_policy.as_deref().unwrap_or("IfNotPresent"),
             command: container.command.as_deref(),
             args: container.args.as_deref(),
-            container: None,
+            spec: None,
         }
     }
 
@@ -97,18 +97,18 @@ impl<'a> PodContainer<'a> {
     }
 
     pub(super) fn startup(&self) -> Option<&'a Probe> {
-        self.container?.startup_probe.as_ref()
+        self.spec?.startup_probe.as_ref()
     }
 
     pub(super) fn readiness(&self) -> Option<&'a Probe> {
-        self.container?.readiness_probe.as_ref()
+        self.spec?.readiness_probe.as_ref()
     }
 
     pub(super) fn liveness(&self) -> Option<&'a Probe> {
-        self.container?.liveness_probe.as_ref()
+        self.spec?.liveness_probe.as_ref()
     }
 
     pub(super) fn lifecycle(&self) -> Option<&'a Lifecycle> {
-        self.container?.lifecycle.as_ref()
+        self.spec?.lifecycle.as_ref()
     }
 }

@@ -42,12 +42,12 @@ struct Failing {
 impl Timeline {
     /// `delay` is the minimum time until a container is ready.
     pub(super) fn of(
-        member: &PodContainer<'_>,
+        container: &PodContainer<'_>,
         simulation: &PodSimulation,
         delay: Duration,
     ) -> Self {
         let mut failing = Vec::new();
-        let startup = member.startup();
+        let startup = container.startup();
         let started = match startup {
             Some(probe) if simulation.fail_startup => {
                 failing.push(Failing::new(Kind::Startup, probe, initial_delay(probe)));
@@ -57,7 +57,7 @@ impl Timeline {
             None => Some(Duration::ZERO),
         };
         let ready = started.and_then(|started| {
-            let readiness = member.readiness();
+            let readiness = container.readiness();
             let first = readiness.map_or(started, |probe| started.max(initial_delay(probe)));
             if simulation.never_ready {
                 failing.extend(readiness.map(|probe| Failing::new(Kind::Readiness, probe, first)));
@@ -77,7 +77,7 @@ impl Timeline {
             Some((from, until))
         });
         if let (Some(started), Some(probe), Some(time)) =
-            (started, member.liveness(), simulation.fail_liveness)
+            (started, container.liveness(), simulation.fail_liveness)
         {
             let first = attempt(started.max(initial_delay(probe)), probe, time);
             failing.push(Failing::new(Kind::Liveness, probe, first));
@@ -141,27 +141,27 @@ impl Failing {
 }
 
 /// Returns when the startup and readiness probes have succeeded, without failures.
-pub(super) fn passed(member: &PodContainer<'_>) -> Duration {
-    let timeline = Timeline::of(member, &PodSimulation::default(), Duration::ZERO);
+pub(super) fn passed(container: &PodContainer<'_>) -> Duration {
+    let timeline = Timeline::of(container, &PodSimulation::default(), Duration::ZERO);
     timeline.ready.map_or(Duration::ZERO, |(from, _)| from)
 }
 
 /// Returns the grace period that a probe sets for the container it kills.
-pub(super) fn grace_period(member: &PodContainer<'_>, kind: Kind) -> Option<i64> {
+pub(super) fn grace_period(container: &PodContainer<'_>, kind: Kind) -> Option<i64> {
     let probe = match kind {
-        Kind::Startup => member.startup(),
-        Kind::Liveness => member.liveness(),
+        Kind::Startup => container.startup(),
+        Kind::Liveness => container.liveness(),
         Kind::Readiness => None,
     };
     probe?.termination_grace_period_seconds
 }
 
 /// Returns the kubelet's message for a failed probe.
-pub(super) fn failure(member: &PodContainer<'_>, kind: Kind, address: Option<&str>) -> String {
+pub(super) fn failure(container: &PodContainer<'_>, kind: Kind, address: Option<&str>) -> String {
     let (name, probe) = match kind {
-        Kind::Startup => ("Startup", member.startup()),
-        Kind::Readiness => ("Readiness", member.readiness()),
-        Kind::Liveness => ("Liveness", member.liveness()),
+        Kind::Startup => ("Startup", container.startup()),
+        Kind::Readiness => ("Readiness", container.readiness()),
+        Kind::Liveness => ("Liveness", container.liveness()),
     };
     let output = match probe {
         Some(Probe { http_get: Some(_), .. }) => {
@@ -228,8 +228,8 @@ mod tests {
         container["name"] = json!("app");
         let pod: Pod =
             serde_json::from_value(json!({"spec": {"containers": [container]}})).unwrap();
-        let member = pod_containers::of(&pod).next().unwrap();
-        Timeline::of(&member, &simulation.parse().unwrap(), Duration::ZERO)
+        let container = pod_containers::of(&pod).next().unwrap();
+        Timeline::of(&container, &simulation.parse().unwrap(), Duration::ZERO)
     }
 
     fn ready_from(probes: &Value) -> u64 {

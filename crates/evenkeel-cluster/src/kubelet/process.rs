@@ -29,18 +29,18 @@ impl Process {
     /// Returns the process of a container: that of its simulation, or else of its command, or else
     /// of its role.
     pub(super) fn of(
-        member: &PodContainer<'_>,
+        container: &PodContainer<'_>,
         pod: &Pod,
         simulation: &PodSimulation,
         delays: &Delays,
     ) -> Self {
-        let words = member.command_line();
+        let words = container.command_line();
         let outcome = command::outcome(&words);
         let exit = match (simulation.exit, outcome) {
             (Some(exit), _) => Some(exit),
             (None, Some(Outcome::Exits(time, code))) => Some((time, code)),
             (None, Some(Outcome::RunsForever)) => None,
-            (None, None) => by_role(member, pod, !words.is_empty(), delays),
+            (None, None) => by_role(container, pod, !words.is_empty(), delays),
         };
         // The kernel does not deliver SIGTERM to PID 1 without a handler, which `sleep` and a
         // simple shell script are. In a shared process namespace they are not PID 1.
@@ -60,20 +60,21 @@ impl Process {
 
 /// Returns when a process exits whose command is not recognized.
 fn by_role(
-    member: &PodContainer<'_>,
+    container: &PodContainer<'_>,
     pod: &Pod,
     has_command: bool,
     delays: &Delays,
 ) -> Option<(Duration, i32)> {
     let restarts = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
-    let probed =
-        member.startup().is_some() || member.readiness().is_some() || member.liveness().is_some();
-    match member.role {
+    let probed = container.startup().is_some()
+        || container.readiness().is_some()
+        || container.liveness().is_some();
+    match container.role {
         Role::Init => Some((Duration::ZERO, 0)),
         Role::Sidecar | Role::Ephemeral => None,
         Role::App if restarts.unwrap_or("Always") == "Always" => None,
         // A Job runs to completion, however long its probes take.
-        Role::App if is_of_job(pod) => Some((delays.run.max(probes::passed(member)), 0)),
+        Role::App if is_of_job(pod) => Some((delays.run.max(probes::passed(container)), 0)),
         // A container without a command, or with probes, is a server.
         Role::App => (has_command && !probed).then_some((delays.run, 0)),
     }
@@ -86,8 +87,8 @@ fn is_of_job(pod: &Pod) -> bool {
 }
 
 /// Returns how long the preStop hook of a container takes.
-pub(super) fn pre_stop(member: &PodContainer<'_>) -> Duration {
-    let hook = member.lifecycle().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
+pub(super) fn pre_stop(container: &PodContainer<'_>) -> Duration {
+    let hook = container.lifecycle().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
     let Some(hook) = hook else { return Duration::ZERO };
     if let Some(sleep) = &hook.sleep {
         return Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0));
@@ -115,8 +116,8 @@ mod tests {
             stop: Duration::from_secs(1),
             ..Delays::default()
         };
-        let member = pod_containers::of(&pod).next().unwrap();
-        Process::of(&member, &pod, &simulation.parse().unwrap(), &delays)
+        let container = pod_containers::of(&pod).next().unwrap();
+        Process::of(&container, &pod, &simulation.parse().unwrap(), &delays)
     }
 
     fn pod(policy: &str, container: &Value) -> Value {
@@ -187,8 +188,8 @@ mod tests {
         ] {
             let pod = pod("Always", &json!({"lifecycle": {"preStop": hook}}));
             let pod: Pod = serde_json::from_value(pod).unwrap();
-            let member = pod_containers::of(&pod).next().unwrap();
-            assert_eq!(pre_stop(&member).as_secs(), time, "{hook}");
+            let container = pod_containers::of(&pod).next().unwrap();
+            assert_eq!(pre_stop(&container).as_secs(), time, "{hook}");
         }
     }
 }

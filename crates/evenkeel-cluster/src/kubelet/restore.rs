@@ -31,14 +31,14 @@ impl Lifecycle {
         if statuses.is_empty() {
             return;
         }
-        let shown = |member: &PodContainer<'_>| {
-            statuses.iter().find(|status| status.name == member.name).copied()
+        let shown = |container: &PodContainer<'_>| {
+            statuses.iter().find(|status| status.name == container.name).copied()
         };
         let instances: Vec<(Role, Instance)> = pod_containers::of(pod)
-            .map(|member| {
-                let instance = shown(&member)
-                    .map_or_else(Instance::new, |old| instance(pod, &member, old, now));
-                (member.role, instance)
+            .map(|container| {
+                let instance = shown(&container)
+                    .map_or_else(Instance::new, |old| instance(pod, &container, old, now));
+                (container.role, instance)
             })
             .collect();
         // Containers that precede a started container must have been initialized.
@@ -51,7 +51,12 @@ impl Lifecycle {
     }
 }
 
-fn instance(pod: &Pod, member: &PodContainer<'_>, old: &ContainerStatus, now: Instant) -> Instance {
+fn instance(
+    pod: &Pod,
+    container: &PodContainer<'_>,
+    old: &ContainerStatus,
+    now: Instant,
+) -> Instance {
     let mut instance = Instance::new();
     instance.restarts = old.restart_count;
     let last = old.last_state.as_ref().and_then(|last| last.terminated.as_ref());
@@ -59,7 +64,7 @@ fn instance(pod: &Pod, member: &PodContainer<'_>, old: &ContainerStatus, now: In
     let Some(state) = &old.state else { return instance };
     if let Some(running) = &state.running {
         instance.state = State::Running(Running {
-            image: member.image.to_owned(),
+            image: container.image.to_owned(),
             since: now,
             started_at: running.started_at.clone().unwrap_or(Time(jiff::Timestamp::UNIX_EPOCH)),
             started: false,
@@ -78,13 +83,13 @@ fn instance(pod: &Pod, member: &PodContainer<'_>, old: &ContainerStatus, now: In
         (None, Some(last)) => last,
         (None, None) => return instance,
     };
-    let restarts = match member.role {
+    let restarts = match container.role {
         Role::Sidecar => true,
         Role::Ephemeral => false,
         Role::Init if end.code == 0 => false,
-        Role::Init | Role::App => restart::should_restart(pod, member.container, end.code),
+        Role::Init | Role::App => restart::should_restart(pod, container.spec, end.code),
     };
-    instance.initialized = member.role == Role::Init && end.code == 0;
+    instance.initialized = container.role == Role::Init && end.code == 0;
     let restart = restarts.then_some((now, Duration::ZERO));
     instance.state = State::Exited(Exited { end, at: now, restart, backs_off: false });
     instance

@@ -19,7 +19,7 @@ pub const POD_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// | `crash-loop` | every container exits with code 1 as soon as it runs |
 /// | `never-ready` | containers run and never become ready; their readiness probes fail |
 /// | `image-pull-error` | the image cannot be pulled: `ErrImagePull` and `ImagePullBackOff`, or `ErrImageNeverPull` if the pull policy is `Never` |
-/// | `ready-after=5s` | containers become ready this long after they start, whatever probes they have |
+/// | `ready-after=5s` | containers become ready this long after they start, regardless of their probes |
 /// | `unready-after=5s` | containers are no longer ready, and their readiness probes fail, this long after they start |
 /// | `complete-after=5s` | containers exit with code 0 after this long |
 /// | `fail-after=5s` | containers exit with code 1 after this long |

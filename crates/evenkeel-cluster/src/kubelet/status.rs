@@ -27,14 +27,14 @@ pub(super) fn of(
     let old = pod.status.clone().unwrap_or_default();
     let over = lifecycle.is_over();
     let mut lists: [Vec<ContainerStatus>; 3] = Default::default();
-    let members = pod_containers::of(pod).zip(&lifecycle.containers);
-    for (member, instance) in members {
-        let list = match member.role {
+    let containers = pod_containers::of(pod).zip(&lifecycle.containers);
+    for (container, instance) in containers {
+        let list = match container.role {
             Role::Init | Role::Sidecar => 0,
             Role::App => 1,
             Role::Ephemeral => 2,
         };
-        lists[list].push(container(pod, lifecycle, &member, instance));
+        lists[list].push(container_status(pod, lifecycle, &container, instance));
     }
     let [mut inits, mut apps, mut ephemeral] = lists;
     let initialized = apps.iter().any(|status| status.container_id.is_some());
@@ -103,25 +103,25 @@ fn phase<'a>(
     }
 }
 
-fn container(
+fn container_status(
     pod: &Pod,
     lifecycle: &Lifecycle,
-    member: &PodContainer<'_>,
+    container: &PodContainer<'_>,
     instance: &Instance,
 ) -> ContainerStatus {
     let mut status = ContainerStatus {
-        name: member.name.to_owned(),
-        image: member.image.to_owned(),
+        name: container.name.to_owned(),
+        image: container.image.to_owned(),
         restart_count: instance.restarts,
         started: Some(false),
-        volume_mounts: volume_mounts(member),
+        volume_mounts: volume_mounts(container),
         ..ContainerStatus::default()
     };
     if instance.has_run() {
-        let id = container_id(&lifecycle.uid, member.name, instance.restarts);
+        let id = container_id(&lifecycle.uid, container.name, instance.restarts);
         status.container_id = Some(id);
-        status.image_id = format!("evenkeel://{}", member.image);
-        let resources = member.container.map(|it| it.resources.clone().unwrap_or_default());
+        status.image_id = format!("evenkeel://{}", container.image);
+        let resources = container.spec.map(|it| it.resources.clone().unwrap_or_default());
         status.allocated_resources = resources.as_ref().and_then(|it| it.requests.clone());
         status.resources = resources;
     }
@@ -138,17 +138,17 @@ fn container(
         State::Running(running) => {
             status.last_state = last;
             status.started = Some(running.started);
-            status.ready = running.ready && member.role != Role::Init;
+            status.ready = running.ready && container.role != Role::Init;
             let running = ContainerStateRunning { started_at: Some(running.started_at.clone()) };
             ContainerState { running: Some(running), ..ContainerState::default() }
         }
         State::Exited(exited) if exited.backs_off => {
             status.last_state = Some(terminated(&exited.end));
-            waiting("CrashLoopBackOff", Some(back_off(pod, member, exited)))
+            waiting("CrashLoopBackOff", Some(back_off(pod, container, exited)))
         }
         State::Exited(exited) => {
             status.last_state = last;
-            status.ready = member.role == Role::Init && exited.end.code == 0;
+            status.ready = container.role == Role::Init && exited.end.code == 0;
             terminated(&exited.end)
         }
     });
@@ -200,14 +200,14 @@ fn no_image(failed: &NoImage) -> ContainerState {
     waiting(error.reason(), Some(message))
 }
 
-fn back_off(pod: &Pod, member: &PodContainer<'_>, exited: &Exited) -> String {
+fn back_off(pod: &Pod, container: &PodContainer<'_>, exited: &Exited) -> String {
     let delay = go_duration(exited.restart.map_or(0, |(_, delay)| delay.as_secs()));
-    let (name, pod) = (member.name, PodName(pod));
+    let (name, pod) = (container.name, PodName(pod));
     format!("back-off {delay} restarting failed container={name} pod={pod}")
 }
 
-fn volume_mounts(member: &PodContainer<'_>) -> Option<Vec<VolumeMountStatus>> {
-    let mounts = member.container?.volume_mounts.as_ref()?;
+fn volume_mounts(container: &PodContainer<'_>) -> Option<Vec<VolumeMountStatus>> {
+    let mounts = container.spec?.volume_mounts.as_ref()?;
     let status = mounts.iter().map(|mount| {
         let read_only = mount.read_only == Some(true);
         VolumeMountStatus {

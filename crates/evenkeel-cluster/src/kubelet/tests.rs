@@ -84,7 +84,7 @@ async fn a_crash_loop_backs_off_longer_each_time() {
             restarts == 5
         })
         .await;
-    // The first restart comes at once, together with the second crash.
+    // The first restart is immediate, together with the second crash.
     assert_eq!(backoffs, [0, 10, 20, 40, 80]);
     let one = cluster.until_one::<Pod>("one", |p| waiting(p) == Some("CrashLoopBackOff")).await;
     assert_eq!(phase(&one), "Running");
@@ -144,9 +144,9 @@ async fn a_running_pod_can_be_made_to_fail() {
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
     cluster.create::<Pod>(pod("", "Always")).await;
     cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
-    cluster.inner.simulate("default", "one", &PodSimulation::crash_loop()).await.unwrap();
+    cluster.inner.simulate_pod("default", "one", &PodSimulation::crash_loop()).await.unwrap();
     cluster.until_one::<Pod>("one", |pod| waiting(pod) == Some("CrashLoopBackOff")).await;
-    cluster.inner.simulate("default", "one", &PodSimulation::default()).await.unwrap();
+    cluster.inner.simulate_pod("default", "one", &PodSimulation::default()).await.unwrap();
     cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
 }
 
@@ -168,7 +168,7 @@ async fn a_deleted_pod_stops_within_its_grace_period() {
             .unwrap();
         let mut codes = Vec::new();
         cluster
-            .until::<Pod>("it is gone", |pods| {
+            .until::<Pod>("it is deleted", |pods| {
                 if let Some(pod) = pods.get("one") {
                     // The final delete has no grace period.
                     let period = pod.metadata.deletion_grace_period_seconds;
@@ -249,14 +249,14 @@ async fn an_unreachable_node_loses_its_pods_and_recovers() {
     cluster.until_one::<Pod>("one", |pod| conditions(pod)["Ready"] == "False").await;
     // Every pod tolerates the taint for five minutes by default. Then it is deleted, and remains
     // until its kubelet reports that it has stopped.
-    let gone = Instant::now();
+    let evicted = Instant::now();
     cluster.until_one::<Pod>("one", |pod| pod.metadata.deletion_timestamp.is_some()).await;
-    assert!((299..=301).contains(&gone.elapsed().as_secs()), "{:?}", gone.elapsed());
+    assert!((299..=301).contains(&evicted.elapsed().as_secs()), "{:?}", evicted.elapsed());
     cluster.advance(Duration::from_secs(120)).await;
     assert!(cluster.api::<Pod>().get_opt("one").await.unwrap().is_some());
     cluster.inner.bring_node_up("node-1").await.unwrap();
     until(&nodes, "ready again", ready("True")).await;
-    cluster.until::<Pod>("gone", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("deleted", BTreeMap::is_empty).await;
     until(&nodes, "no taints", |nodes| {
         nodes["node-1"].spec.as_ref().is_none_or(|spec| spec.taints.is_none())
     })
@@ -274,7 +274,7 @@ async fn pods_of_a_deleted_node_are_deleted() {
     cluster.create::<Pod>(object).await;
     cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
     nodes.delete("node-1", &DeleteParams::default()).await.unwrap();
-    cluster.until::<Pod>("gone", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("deleted", BTreeMap::is_empty).await;
     assert!(nodes.get_opt("node-1").await.unwrap().is_none());
 }
 
@@ -363,7 +363,7 @@ async fn a_deleted_sleep_is_killed_at_the_end_of_its_grace_period() {
     assert_eq!((phase(&one), conditions(&one)["Ready"].as_str()), ("Running", "True"));
     let mut end = None;
     cluster
-        .until::<Pod>("it is gone", |pods| {
+        .until::<Pod>("it is deleted", |pods| {
             let one = pods.get("one").filter(|pod| crate::pods::is_terminal(pod));
             end = one.cloned().or(end.take());
             pods.is_empty()
@@ -385,7 +385,7 @@ async fn a_deleted_pod_is_seen_with_its_deletion_timestamp() {
     cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
     let started = Instant::now();
     cluster.api::<Pod>().delete("one", &DeleteParams::default()).await.unwrap();
-    cluster.until::<Pod>("it is gone", BTreeMap::is_empty).await;
+    cluster.until::<Pod>("it is deleted", BTreeMap::is_empty).await;
     let took = started.elapsed();
     assert!((40..=100).contains(&took.as_millis()), "{took:?}");
 }

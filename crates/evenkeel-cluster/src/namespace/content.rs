@@ -45,7 +45,7 @@ pub(super) async fn remove(
         report.undiscovered =
             Some(format!("Discovery failed for some groups, {count} failing: {all}"));
     }
-    let deletable = |found: &&Type| found.kind.namespaced() && found.can(&["delete"]);
+    let deletable = |found: &&Type| found.kind.namespaced() && found.supports(&["delete"]);
     let (pods, others): (Vec<&Type>, Vec<&Type>) =
         types.iter().filter(deletable).partition(|found| found.kind.is("", "Pod"));
     for found in pods {
@@ -118,7 +118,7 @@ async fn delete(
 ) -> Result<Vec<ObjectMeta>, BoxError> {
     let resource = found.kind.api_resource();
     let api: Api<DynamicObject> = Api::namespaced_with(client.kube().clone(), namespace, &resource);
-    if !found.can(&["list"]) {
+    if !found.supports(&["list"]) {
         return Ok(Vec::new());
     }
     // The server rejects creates in the namespace, so a type without objects is done.
@@ -128,7 +128,7 @@ async fn delete(
     }
     // All content is deleted, so nothing is orphaned.
     let background = DeleteParams::background();
-    if found.can(&["deletecollection"]) {
+    if found.supports(&["deletecollection"]) {
         api.delete_collection(&background, &ListParams::default()).await?;
     } else {
         for name in present.iter().filter_map(|meta| meta.name.as_deref()) {

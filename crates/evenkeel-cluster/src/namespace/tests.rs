@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::NAME;
 use crate::Cluster;
-use crate::testing::{cluster, create, object, until, until_gone, wait_until_idle};
+use crate::testing::{cluster, create, object, until, until_deleted, wait_until_idle};
 
 async fn namespace(cluster: &Cluster, name: &str) -> Namespace {
     let api: Api<Namespace> = Api::all(cluster.client());
@@ -46,7 +46,7 @@ async fn an_empty_namespace_is_deleted_immediately() {
     let shop = namespace(&cluster, "shop").await;
     let before = tokio::time::Instant::now();
     delete(&cluster, "shop").await;
-    until_gone(&cluster, &shop).await;
+    until_deleted(&cluster, &shop).await;
     assert_eq!(before.elapsed().as_secs(), 0);
 }
 
@@ -80,8 +80,8 @@ async fn all_content_of_a_namespace_is_deleted_and_nothing_else() {
         create(&cluster, json!({"metadata": {"name": "map", "namespace": "shop"}})).await;
     let other: ConfigMap = create(&cluster, json!({"metadata": {"name": "map"}})).await;
     delete(&cluster, "shop").await;
-    until_gone(&cluster, &shop).await;
-    until_gone(&cluster, &map).await;
+    until_deleted(&cluster, &shop).await;
+    until_deleted(&cluster, &map).await;
     assert!(widgets.list(&Default::default()).await.unwrap().items.is_empty());
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     assert_eq!(maps.get("map").await.unwrap().metadata.uid, other.metadata.uid);
@@ -132,7 +132,7 @@ async fn finalizers_block_a_namespace_and_are_reported() {
     for name in ["one", "two"] {
         maps.patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
-    until_gone(&cluster, &shop).await;
+    until_deleted(&cluster, &shop).await;
     assert_eq!(before.elapsed().as_secs(), 0, "the controller does not poll");
 }
 
@@ -163,8 +163,8 @@ async fn pods_get_their_grace_period_before_other_content_is_deleted() {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), "shop");
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     pods.delete("pod", &now).await.unwrap();
-    until_gone(&cluster, &map).await;
-    until_gone(&cluster, &shop).await;
+    until_deleted(&cluster, &map).await;
+    until_deleted(&cluster, &shop).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,5 +185,5 @@ async fn other_finalizers_of_a_namespace_are_kept() {
     .await;
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.patch("shop", &PatchParams::default(), &patch).await.unwrap();
-    until_gone(&cluster, &ended).await;
+    until_deleted(&cluster, &ended).await;
 }

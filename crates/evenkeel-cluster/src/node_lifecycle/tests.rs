@@ -59,9 +59,10 @@ async fn pods_of_an_unreachable_node_are_evicted() {
     set_down(&cluster, &["node-1"], true).await;
     nodes(&cluster, "node-1 is evicted", |nodes| evicts(&nodes["node-1"])).await;
     // Every pod tolerates the taint for five minutes.
-    let gone = |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
-    cluster.until::<Pod>("the pod is deleted", |pods| gone(pods.get("on-node-1"))).await;
-    assert!(!gone(cluster.api::<Pod>().get_opt("on-node-2").await.unwrap().as_ref()));
+    let is_deleted =
+        |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
+    cluster.until::<Pod>("the pod is deleted", |pods| is_deleted(pods.get("on-node-1"))).await;
+    assert!(!is_deleted(cluster.api::<Pod>().get_opt("on-node-2").await.unwrap().as_ref()));
 }
 
 /// Returns the events with a reason, as object, type, reporting component and message.

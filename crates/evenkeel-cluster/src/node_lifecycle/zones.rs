@@ -100,12 +100,12 @@ impl Limiter {
         }
         self.refill(now);
         // Repeated additions may round to slightly less than one token.
-        let lacking = 1.0 - self.tokens;
-        if lacking < 1e-6 {
+        let missing = 1.0 - self.tokens;
+        if missing < 1e-6 {
             self.tokens = 0.0;
             return Admission::Now;
         }
-        Admission::Later(Duration::from_secs_f64(lacking / self.rate))
+        Admission::Later(Duration::from_secs_f64(missing / self.rate))
     }
 }
 

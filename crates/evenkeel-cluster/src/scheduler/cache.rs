@@ -13,7 +13,7 @@ use crate::pods;
 
 /// How many feasible nodes are scored at most, so that a large cluster is not searched through for
 /// every pod. Mirrors `numFeasibleNodesToFind`.
-const COMPARED: usize = 64;
+const MAX_FEASIBLE_NODES: usize = 64;
 
 /// All nodes and the pods on them.
 #[derive(Default)]
@@ -229,12 +229,12 @@ impl SchedulerCache {
             if !node_info.present {
                 continue;
             }
-            let reason_against = node_info
+            let reason = node_info
                 .reject_reason(spec)
                 .or_else(|| node_info.insufficient_resource(requirements, &node_info.requested));
-            let reason_against = reason_against
-                .or_else(|| domains.reject_reason(&node_info.labels).map(str::to_owned));
-            if let Some(reason) = reason_against {
+            let reason =
+                reason.or_else(|| domains.reject_reason(&node_info.labels).map(str::to_owned));
+            if let Some(reason) = reason {
                 *reasons.entry(reason).or_default() += 1;
                 continue;
             }
@@ -246,7 +246,7 @@ impl SchedulerCache {
                 best = Some((score, at));
             }
             found += 1;
-            if found == COMPARED {
+            if found == MAX_FEASIBLE_NODES {
                 break;
             }
         }
@@ -303,11 +303,11 @@ impl SchedulerCache {
             lower.retain(|(_, stays)| {
                 let mut with = requested.clone();
                 with.add_pod(stays);
-                let goes = node_info.insufficient_resource(requirements, &with).is_some();
-                if !goes {
+                let is_victim = node_info.insufficient_resource(requirements, &with).is_some();
+                if !is_victim {
                     requested = with;
                 }
-                goes
+                is_victim
             });
             let highest = lower.first().map_or(i32::MIN, |(_, requirements)| requirements.priority);
             options.push((highest, lower.len(), &node_info.name, lower));
@@ -358,18 +358,18 @@ impl NodeInfo {
     /// Returns why the node does not accept the pod, regardless of free resources.
     fn reject_reason(&self, spec: &PodSpec) -> Option<String> {
         let tolerations = spec.tolerations.as_deref().unwrap_or_default();
-        let bears = |taint: &Taint| tolerations.iter().any(|t| tolerates(t, taint));
+        let tolerated = |taint: &Taint| tolerations.iter().any(|t| tolerates(t, taint));
         if self.unschedulable {
             let cordon = Taint {
                 key: "node.kubernetes.io/unschedulable".to_owned(),
                 effect: "NoSchedule".to_owned(),
                 ..Taint::default()
             };
-            if !bears(&cordon) {
+            if !tolerated(&cordon) {
                 return Some("node(s) were unschedulable".to_owned());
             }
         }
-        if let Some(taint) = self.taints.iter().find(|taint| !bears(taint)) {
+        if let Some(taint) = self.taints.iter().find(|taint| !tolerated(taint)) {
             let value = taint.value.as_deref().unwrap_or_default();
             return Some(format!("node(s) had untolerated taint {{{}: {value}}}", taint.key));
         }

@@ -49,10 +49,10 @@ impl Resources {
 
     /// Returns the first resource of which less than requested is free, if any.
     pub(super) fn insufficient(&self, capacity: &Self, used: &Self) -> Option<&str> {
-        let lacks = |(name, amount): &(&String, &i64)| {
+        let is_insufficient = |(name, amount): &(&String, &i64)| {
             **amount > 0 && **amount > capacity.get(name).saturating_sub(used.get(name))
         };
-        self.0.iter().find(lacks).map(|(name, _)| name.as_str())
+        self.0.iter().find(is_insufficient).map(|(name, _)| name.as_str())
     }
 
     /// The share of `capacity` that is used, in thousandths, of the most used resource.

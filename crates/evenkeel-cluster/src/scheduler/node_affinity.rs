@@ -15,35 +15,35 @@ pub(crate) fn selects(spec: &PodSpec, name: &str, labels: &BTreeMap<String, Stri
         .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
     // Terms are ORed, the requirements of a term are ANDed, and an empty term matches no node.
     required.is_none_or(|required| {
-        required.node_selector_terms.iter().any(|term| admits(term, name, labels))
+        required.node_selector_terms.iter().any(|term| term_matches(term, name, labels))
     })
 }
 
-fn admits(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>) -> bool {
+fn term_matches(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
     if expressions.is_empty() && fields.is_empty() {
         return false;
     }
     let label = |expression: &NodeSelectorRequirement| {
-        holds(expression, labels.get(&expression.key).map(String::as_str))
+        requirement_matches(expression, labels.get(&expression.key).map(String::as_str))
     };
     let field = |expression: &NodeSelectorRequirement| {
-        expression.key == "metadata.name" && holds(expression, Some(name))
+        expression.key == "metadata.name" && requirement_matches(expression, Some(name))
     };
     expressions.iter().all(label) && fields.iter().all(field)
 }
 
-fn holds(expression: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+fn requirement_matches(expression: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = expression.values.as_deref().unwrap_or_default();
-    let among = |value: &str| values.iter().any(|other| other == value);
+    let contained = |value: &str| values.iter().any(|other| other == value);
     let numbers = || {
         let bound = values.first()?.parse::<i64>().ok()?;
         Some((value?.parse::<i64>().ok()?, bound))
     };
     match expression.operator.as_str() {
-        "In" => value.is_some_and(among),
-        "NotIn" => !value.is_some_and(among),
+        "In" => value.is_some_and(contained),
+        "NotIn" => !value.is_some_and(contained),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
         "Gt" => numbers().is_some_and(|(value, bound)| value > bound),

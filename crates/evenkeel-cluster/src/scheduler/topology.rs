@@ -118,7 +118,7 @@ impl PodLister<'_> {
 #[derive(Default)]
 pub(super) struct TopologyDomains {
     /// Domains with pods that match an affinity term, by topology key.
-    wanted: Vec<(String, BTreeSet<String>)>,
+    affinity: Vec<(String, BTreeSet<String>)>,
     /// Domains with pods that match an anti-affinity term.
     anti_affinity: Vec<(String, BTreeSet<String>)>,
     /// Domains of existing pods whose anti-affinity terms match this pod.
@@ -130,7 +130,7 @@ struct Spread {
     topology: String,
     counts: BTreeMap<String, i32>,
     /// The largest permitted count of a domain, this pod excluded.
-    most: i32,
+    max_count: i32,
 }
 
 /// Placement of pods on nodes, as the scheduler cache has it.
@@ -159,23 +159,23 @@ impl TopologyDomains {
         {
             let Some(node) = placement.node_labels(other) else { continue };
             for term in terms.iter().filter(|term| term.matches_pod(namespace, labels, lister)) {
-                let place = node.get(&term.topology).cloned();
+                let value = node.get(&term.topology).cloned();
                 domains
                     .existing_anti_affinity
-                    .extend(place.map(|place| (term.topology.clone(), place)));
+                    .extend(value.map(|value| (term.topology.clone(), value)));
             }
         }
         if !depends_on_pods(spec) {
             return domains;
         }
-        let places = |pods: &BTreeSet<Key>, topology: &str| -> BTreeSet<String> {
+        let values = |pods: &BTreeSet<Key>, topology: &str| -> BTreeSet<String> {
             let nodes =
                 pods.iter().filter(|pod| *pod != key).filter_map(|pod| placement.node_labels(pod));
             nodes.filter_map(|node| node.get(topology).cloned()).collect()
         };
         for term in required_anti_affinity(spec, namespace) {
-            let places = places(&lister.pods_matching(&term), &term.topology);
-            domains.anti_affinity.push((term.topology, places));
+            let values = values(&lister.pods_matching(&term), &term.topology);
+            domains.anti_affinity.push((term.topology, values));
         }
         let terms = required_affinity(spec, namespace);
         // A pod has to match all affinity terms to count.
@@ -184,26 +184,26 @@ impl TopologyDomains {
         let all = all.unwrap_or_default();
         let mut wanted: Vec<_> = terms
             .iter()
-            .map(|term| (term.topology.clone(), Some(places(&all, &term.topology))))
+            .map(|term| (term.topology.clone(), Some(values(&all, &term.topology))))
             .collect();
         let none_match =
-            wanted.iter().all(|(_, places)| places.as_ref().is_none_or(BTreeSet::is_empty));
+            wanted.iter().all(|(_, values)| values.as_ref().is_none_or(BTreeSet::is_empty));
         if none_match && terms.iter().all(|term| term.matches_pod(namespace, labels, lister)) {
             // The first pod of a group with affinity to itself may go to any node with the topology
             // key.
-            wanted.iter_mut().for_each(|(_, places)| *places = None);
+            wanted.iter_mut().for_each(|(_, values)| *values = None);
         }
-        domains.wanted = wanted
+        domains.affinity = wanted
             .into_iter()
-            .map(|(topology, places)| {
+            .map(|(topology, values)| {
                 let everywhere = || {
                     placement
                         .matching_nodes(spec)
                         .filter_map(|node| node.get(&topology).cloned())
                         .collect()
                 };
-                let places = places.unwrap_or_else(everywhere);
-                (topology, places)
+                let values = values.unwrap_or_else(everywhere);
+                (topology, values)
             })
             .collect();
         domains.spread = spread_constraints(spec)
@@ -214,27 +214,27 @@ impl TopologyDomains {
 
     /// Returns why a node with these labels is not feasible for the pod.
     pub(super) fn reject_reason(&self, node: &Labels) -> Option<&'static str> {
-        let contains = |(topology, places): &(String, BTreeSet<String>)| {
-            node.get(topology).is_some_and(|place| places.contains(place))
+        let contains = |(topology, values): &(String, BTreeSet<String>)| {
+            node.get(topology).is_some_and(|value| values.contains(value))
         };
         for spread in &self.spread {
-            let Some(place) = node.get(&spread.topology) else {
+            let Some(value) = node.get(&spread.topology) else {
                 return Some(
                     "node(s) didn't match pod topology spread constraints (missing required label)",
                 );
             };
-            if spread.counts.get(place).is_none_or(|count| *count > spread.most) {
+            if spread.counts.get(value).is_none_or(|count| *count > spread.max_count) {
                 return Some("node(s) didn't match pod topology spread constraints");
             }
         }
-        if !self.wanted.iter().all(contains) {
+        if !self.affinity.iter().all(contains) {
             return Some("node(s) didn't match pod affinity rules");
         }
         if self.anti_affinity.iter().any(contains) {
             return Some("node(s) didn't match pod anti-affinity rules");
         }
         let existing_anti_affinity =
-            |(topology, place): &(String, String)| node.get(topology) == Some(place);
+            |(topology, value): &(String, String)| node.get(topology) == Some(value);
         if self.existing_anti_affinity.iter().any(existing_anti_affinity) {
             return Some("node(s) didn't satisfy existing pods anti-affinity rules");
         }
@@ -270,17 +270,17 @@ impl Spread {
         });
         let itself = selector.as_ref().is_some_and(|selector| selector.matches(labels));
         for other in selector.iter().flat_map(|it| lister.pods(key.namespace(), it)) {
-            let place = placement.node_labels(&other).filter(|_| other != *key);
-            let count = place.and_then(|node| counts.get_mut(node.get(&topology)?));
+            let value = placement.node_labels(&other).filter(|_| other != *key);
+            let count = value.and_then(|node| counts.get_mut(node.get(&topology)?));
             if let Some(count) = count {
                 *count += 1;
             }
         }
-        let least = counts.values().min().copied().unwrap_or(0);
+        let min_count = counts.values().min().copied().unwrap_or(0);
         let domains = i32::try_from(counts.len()).unwrap_or(i32::MAX);
         let few = constraint.min_domains.is_some_and(|wanted| domains < wanted);
-        let least = if few { 0 } else { least };
-        let most = least.saturating_add(constraint.max_skew).saturating_sub(itself.into());
-        Self { topology, counts, most }
+        let min_count = if few { 0 } else { min_count };
+        let max_count = min_count.saturating_add(constraint.max_skew).saturating_sub(itself.into());
+        Self { topology, counts, max_count }
     }
 }

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::{ACCOUNTS, ROOT_CA};
-use crate::testing::{cluster, object, options, until, until_gone};
+use crate::testing::{cluster, object, options, until, until_deleted};
 use crate::{Cluster, namespace};
 
 #[tokio::test(start_paused = true)]
@@ -39,13 +39,13 @@ async fn the_root_ca_is_published_and_restored() {
     options.root_ca = Some("certificate".to_owned());
     let cluster = Cluster::start_with(&options).await.unwrap();
     let key = Key::namespaced("kube-public", "kube-root-ca.crt");
-    let whole =
+    let published =
         |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["ca.crt"] == "certificate");
-    until::<ConfigMap>(&cluster, &key, whole).await;
+    until::<ConfigMap>(&cluster, &key, published).await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), "kube-public");
     let patch = Patch::Merge(json!({"data": {"ca.crt": "forged"}}));
     api.patch("kube-root-ca.crt", &PatchParams::default(), &patch).await.unwrap();
-    until::<ConfigMap>(&cluster, &key, whole).await;
+    until::<ConfigMap>(&cluster, &key, published).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,5 +57,5 @@ async fn a_terminating_namespace_gets_no_defaults() {
     until::<ServiceAccount>(&cluster, &Key::namespaced("shop", "default"), |_| true).await;
     until::<ConfigMap>(&cluster, &Key::namespaced("shop", "kube-root-ca.crt"), |_| true).await;
     api.delete("shop", &DeleteParams::default()).await.unwrap();
-    until_gone(&cluster, &shop).await;
+    until_deleted(&cluster, &shop).await;
 }

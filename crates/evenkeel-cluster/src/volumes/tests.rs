@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{BINDER, CLAIM_PROTECTION, CLASS_PROTECTION, VOLUME_PROTECTION};
 use crate::Cluster;
-use crate::testing::{cluster, create, object, until, until_gone, wait, wait_until_idle};
+use crate::testing::{cluster, create, object, until, until_deleted, wait, wait_until_idle};
 
 const ALL: &[&str] = &[BINDER, CLAIM_PROTECTION, VOLUME_PROTECTION, CLASS_PROTECTION];
 
@@ -72,8 +72,8 @@ async fn a_pvc_without_a_class_gets_a_volume_of_the_standard_class() {
     assert_eq!(spec.persistent_volume_reclaim_policy.as_deref(), Some("Delete"));
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
     claims.delete("data", &DeleteParams::default()).await.unwrap();
-    until_gone(&cluster, &claim).await;
-    until_gone(&cluster, &volume).await;
+    until_deleted(&cluster, &claim).await;
+    until_deleted(&cluster, &volume).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +144,7 @@ async fn a_retained_volume_is_released_and_not_rebound() {
     bound(&cluster, "data").await;
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
     claims.delete("data", &DeleteParams::default()).await.unwrap();
-    until_gone(&cluster, &first).await;
+    until_deleted(&cluster, &first).await;
     phase(&cluster, "kept", "Released").await;
     claim(&cluster, "data", json!({"storageClassName": "manual"})).await;
     wait_until_idle().await;
@@ -176,7 +176,7 @@ async fn a_class_with_wait_for_first_consumer_waits_for_a_pod() {
     let pods: Api<Pod> = Api::default_namespaced(cluster.client());
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     pods.delete(pod.metadata.name.as_deref().unwrap(), &now).await.unwrap();
-    until_gone(&cluster, &claim).await;
+    until_deleted(&cluster, &claim).await;
 }
 
 async fn using_pod(cluster: &Cluster) -> Pod {
@@ -197,13 +197,13 @@ async fn using_pod(cluster: &Cluster) -> Pod {
 #[tokio::test(start_paused = true)]
 async fn a_pvc_whose_volume_is_deleted_is_lost() {
     let cluster = cluster(&[BINDER]).await;
-    volume(&cluster, "gone", "2Gi", json!({})).await;
+    volume(&cluster, "lost", "2Gi", json!({})).await;
     claim(&cluster, "data", json!({"storageClassName": "manual"})).await;
     bound(&cluster, "data").await;
     let volumes: Api<PersistentVolume> = Api::all(cluster.client());
-    volumes.delete("gone", &DeleteParams::default()).await.unwrap();
+    volumes.delete("lost", &DeleteParams::default()).await.unwrap();
     let patch = kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    volumes.patch("gone", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    volumes.patch("lost", &kube::api::PatchParams::default(), &patch).await.unwrap();
     until::<PersistentVolumeClaim>(&cluster, &Key::namespaced("default", "data"), |claim| {
         claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost")
     })
@@ -226,8 +226,8 @@ async fn a_volume_deleted_while_bound_is_removed_with_its_pvc() {
         let kept = volumes.get(name).await.unwrap();
         assert!(kept.metadata.deletion_timestamp.is_some(), "a bound volume is not removed");
         claims.delete(name, &DeleteParams::default()).await.unwrap();
-        until_gone(&cluster, &claim).await;
-        until_gone(&cluster, &bound).await;
+        until_deleted(&cluster, &claim).await;
+        until_deleted(&cluster, &bound).await;
     }
 }
 
@@ -262,11 +262,11 @@ async fn a_volume_attributes_class_in_use_is_not_deleted() {
     for name in ["used", "unused"] {
         classes.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    until_gone(&cluster, &made[1]).await;
+    until_deleted(&cluster, &made[1]).await;
     wait_until_idle().await;
     assert!(classes.get_opt("used").await.unwrap().is_some());
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(cluster.client());
     claims.delete("data", &DeleteParams::default()).await.unwrap();
-    until_gone(&cluster, &claim).await;
-    until_gone(&cluster, &made[0]).await;
+    until_deleted(&cluster, &claim).await;
+    until_deleted(&cluster, &made[0]).await;
 }

@@ -19,22 +19,25 @@ impl Lifecycle {
     pub(super) fn step(
         &mut self,
         index: usize,
-        subject: &ContainerInputs<'_>,
+        container_inputs: &ContainerInputs<'_>,
         inputs: &Inputs<'_>,
         events: &mut Events<'_>,
     ) -> bool {
         let now = inputs.now;
-        let may_start = self.ending.is_none() && self.may_start(index, subject.member.role);
+        let may_start =
+            self.ending.is_none() && self.may_start(index, container_inputs.container.role);
         let ending = self.ending.is_some();
         match &mut self.containers[index].state {
             State::Waiting if may_start => {
-                self.start(index, subject, inputs, events);
+                self.start(index, container_inputs, inputs, events);
                 true
             }
             State::Waiting => false,
             State::NoImage(failed) => {
-                if may_start && (failed.retry <= now || failed.image != subject.member.image) {
-                    self.start(index, subject, inputs, events);
+                if may_start
+                    && (failed.retry <= now || failed.image != container_inputs.container.image)
+                {
+                    self.start(index, container_inputs, inputs, events);
                     return true;
                 }
                 if !ending
@@ -43,7 +46,7 @@ impl Lifecycle {
                     && add_saturating(failed.since, RESYNC) <= now
                 {
                     failed.backs_off = true;
-                    events.pull_backs_off(&subject.member);
+                    events.pull_backs_off(&container_inputs.container);
                 }
                 false
             }
@@ -55,17 +58,17 @@ impl Lifecycle {
                     return true;
                 }
                 if may_start && at <= now {
-                    self.start(index, subject, inputs, events);
+                    self.start(index, container_inputs, inputs, events);
                     return true;
                 }
                 if !exited.backs_off && !delay.is_zero() && add_saturating(exited.at, RESYNC) <= now
                 {
                     exited.backs_off = true;
-                    events.restart_backs_off(&subject.member);
+                    events.restart_backs_off(&container_inputs.container);
                 }
                 false
             }
-            State::Running(_) => self.step_running(index, subject, inputs, events),
+            State::Running(_) => self.step_running(index, container_inputs, inputs, events),
         }
     }
 
@@ -82,18 +85,20 @@ impl Lifecycle {
     fn start(
         &mut self,
         index: usize,
-        subject: &ContainerInputs<'_>,
+        container_inputs: &ContainerInputs<'_>,
         inputs: &Inputs<'_>,
         events: &mut Events<'_>,
     ) {
-        let member = &subject.member;
+        let container = &container_inputs.container;
         let instance = &mut self.containers[index];
         if let State::Exited(exited) = &instance.state {
             instance.last = Some(exited.end.clone());
         }
         // An image that the container has run from is present on the node.
-        let pulls = !instance.has_run() || member.pull_policy == "Always";
-        if let Some(error) = image::check(member, subject.simulation.image_pull_error, pulls) {
+        let pulls = !instance.has_run() || container.pull_policy == "Always";
+        if let Some(error) =
+            image::check(container, container_inputs.simulation.image_pull_error, pulls)
+        {
             let retry = match error {
                 PullError::NotFound => {
                     instance.pull_backoff = restart::next(instance.pull_backoff);
@@ -103,10 +108,10 @@ impl Lifecycle {
             };
             let known = matches!(&instance.state, State::NoImage(failed) if failed.error == error);
             if error == PullError::NotFound || !known {
-                events.pull_failed(member, error);
+                events.pull_failed(container, error);
             }
             instance.state = State::NoImage(NoImage {
-                image: member.image.to_owned(),
+                image: container.image.to_owned(),
                 error,
                 since: inputs.now,
                 retry: add_saturating(inputs.now, retry),
@@ -118,9 +123,9 @@ impl Lifecycle {
             instance.restarts = instance.restarts.saturating_add(1);
         }
         instance.pull_backoff = Duration::ZERO;
-        events.started(member);
+        events.started(container);
         instance.state = State::Running(Running {
-            image: member.image.to_owned(),
+            image: container.image.to_owned(),
             since: inputs.now,
             started_at: inputs.wall.clone(),
             started: false,
@@ -133,27 +138,27 @@ impl Lifecycle {
     fn step_running(
         &mut self,
         index: usize,
-        subject: &ContainerInputs<'_>,
+        container_inputs: &ContainerInputs<'_>,
         inputs: &Inputs<'_>,
         events: &mut Events<'_>,
     ) -> bool {
-        let (member, now) = (&subject.member, inputs.now);
-        let may_terminate = self.may_terminate(index, member.role);
+        let (container, now) = (&container_inputs.container, inputs.now);
+        let may_terminate = self.may_terminate(index, container.role);
         let ending = self.ending.is_some();
         let address = self.address.map(|address| address.to_string());
         let instance = &mut self.containers[index];
         let State::Running(running) = &mut instance.state else { return false };
         let age = now.saturating_duration_since(running.since);
-        running.started = subject.probes.has_started(age);
-        running.ready = subject.probes.is_ready(age);
+        running.started = container_inputs.probes.has_started(age);
+        running.ready = container_inputs.probes.is_ready(age);
         let mut changed = false;
-        if member.role == Role::Sidecar && running.started && !instance.initialized {
+        if container.role == Role::Sidecar && running.started && !instance.initialized {
             instance.initialized = true;
             changed = true;
         }
         if running.stop.is_none() {
-            for kind in subject.probes.failures(running.probed, age) {
-                events.unhealthy(&probes::failure(member, kind, address.as_deref()), member);
+            for kind in container_inputs.probes.failures(running.probed, age) {
+                events.unhealthy(&probes::failure(container, kind, address.as_deref()), container);
             }
             running.probed = Some(age);
         }
@@ -162,37 +167,43 @@ impl Lifecycle {
         {
             stop.terminate(now);
         }
-        let stopped = running.stop.as_ref().and_then(|stop| stop.exit(&subject.process));
-        let exits = subject.process.exit;
+        let stopped = running.stop.as_ref().and_then(|stop| stop.exit(&container_inputs.process));
+        let exits = container_inputs.process.exit;
         if let Some((_, code)) = exits.filter(|(time, _)| *time <= age) {
-            self.exit(index, code, subject.simulation.oom_killed, subject, inputs);
+            self.exit(
+                index,
+                code,
+                container_inputs.simulation.oom_killed,
+                container_inputs,
+                inputs,
+            );
             return true;
         }
         if let Some((_, code)) = stopped.filter(|(at, _)| *at <= now) {
-            self.exit(index, code, false, subject, inputs);
+            self.exit(index, code, false, container_inputs, inputs);
             return true;
         }
         if running.stop.is_some() {
             return changed;
         }
-        let killed = subject.probes.killed_by(age);
-        let replaced = running.image != member.image;
-        let restarts = restart::should_restart_killed(inputs.pod, member.container);
-        let grace = match killed.and_then(|kind| probes::grace_period(member, kind)) {
+        let killed = container_inputs.probes.killed_by(age);
+        let replaced = running.image != container.image;
+        let restarts = restart::should_restart_killed(inputs.pod, container.spec);
+        let grace = match killed.and_then(|kind| probes::grace_period(container, kind)) {
             Some(own) if !ending => seconds(own),
-            _ => inputs.grace(),
+            _ => inputs.grace_period(),
         };
         if ending {
-            events.stopping(member);
+            events.stopping(container);
         } else if replaced {
-            events.replaced(member);
+            events.replaced(container);
         } else if let Some(kind) = killed {
-            events.killed(member, kind, restarts || member.role == Role::Sidecar);
+            events.killed(container, kind, restarts || container.role == Role::Sidecar);
         } else {
             return changed;
         }
-        let waits = ending && member.role == Role::Sidecar;
-        let mut stop = Stop::begin(now, grace, process::pre_stop(member), waits);
+        let waits = ending && container.role == Role::Sidecar;
+        let mut stop = Stop::begin(now, grace, process::pre_stop(container), waits);
         stop.restart = !ending && (replaced || restarts);
         running.stop = Some(stop);
         true
@@ -210,24 +221,24 @@ impl Lifecycle {
         index: usize,
         code: i32,
         oom_killed: bool,
-        subject: &ContainerInputs<'_>,
+        container_inputs: &ContainerInputs<'_>,
         inputs: &Inputs<'_>,
     ) {
-        let member = &subject.member;
+        let container = &container_inputs.container;
         let ending = self.ending.is_some();
         let instance = &mut self.containers[index];
         let State::Running(running) = &instance.state else { return };
         let killed_to_restart = running.stop.as_ref().is_some_and(|stop| stop.restart);
-        let restarts = match member.role {
+        let restarts = match container.role {
             _ if ending => false,
             Role::Sidecar => true,
             Role::Ephemeral => false,
             Role::Init if code == 0 => false,
             Role::Init | Role::App => {
-                killed_to_restart || restart::should_restart(inputs.pod, member.container, code)
+                killed_to_restart || restart::should_restart(inputs.pod, container.spec, code)
             }
         };
-        instance.initialized |= member.role == Role::Init && code == 0;
+        instance.initialized |= container.role == Role::Init && code == 0;
         if restart::resets_backoff(inputs.now.saturating_duration_since(running.since)) {
             instance.backoff = Duration::ZERO;
         }
@@ -238,7 +249,7 @@ impl Lifecycle {
         let started = running.started_at.clone();
         instance.state = State::Exited(Exited {
             end: Termination {
-                container_id: Some(container_id(&self.uid, member.name, instance.restarts)),
+                container_id: Some(container_id(&self.uid, container.name, instance.restarts)),
                 ..Termination::new(code, oom_killed, started, inputs.wall.clone())
             },
             at: inputs.now,
