@@ -59,7 +59,7 @@ impl Reconciler for CronJobs {
     }
 }
 
-/// One reconcile.
+/// The state of one reconcile.
 struct Work<'a> {
     cx: &'a Context<CronJob>,
     cron: &'a CronJob,

@@ -52,7 +52,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
     Ok(())
 }
 
-/// One reconcile.
+/// The state of one reconcile.
 struct Work<'a> {
     cx: &'a Context<DaemonSet>,
     set: &'a DaemonSet,
@@ -130,11 +130,8 @@ impl Work<'_> {
 
     /// Returns `maxSurge` and `maxUnavailable`, resolved against the number of eligible nodes.
     fn limits(&self) -> (usize, usize) {
-        let wanted = self
-            .nodes
-            .iter()
-            .filter(|(_, eligibility)| *eligibility == Eligibility::ShouldRun)
-            .count();
+        let wanted =
+            self.nodes.iter().filter(|(_, eligibility)| *eligibility == Eligibility::Run).count();
         let total = i32::try_from(wanted).unwrap_or(i32::MAX);
         let rolling = self.spec.update_strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
         let part = |value| usize::try_from(resolve(value, total, true)).unwrap_or(0);
@@ -186,11 +183,9 @@ impl Work<'_> {
                 .cloned()
                 .partition(|pod| pods::is_terminal(pod));
             match eligibility {
-                Eligibility::ShouldRun if present.is_empty() => {
-                    nodes_without_pod.push(node.clone())
-                }
-                Eligibility::ShouldNotRun => surplus.extend(ended.into_iter().chain(running)),
-                Eligibility::ShouldRun | Eligibility::ShouldContinueRunning => {
+                Eligibility::Run if present.is_empty() => nodes_without_pod.push(node.clone()),
+                Eligibility::Exclude => surplus.extend(ended.into_iter().chain(running)),
+                Eligibility::Run | Eligibility::KeepRunning => {
                     surplus.extend(ended);
                     // During a surge a node may have one old and one new pod.
                     let (new, old): (Vec<_>, Vec<_>) =
@@ -198,7 +193,7 @@ impl Work<'_> {
                     if surges
                         && new.is_empty()
                         && old.is_empty()
-                        && *eligibility == Eligibility::ShouldRun
+                        && *eligibility == Eligibility::Run
                     {
                         nodes_without_pod.push(node.clone());
                     }
@@ -235,7 +230,7 @@ impl Work<'_> {
             let new = running.iter().find(|pod| self.is_new(pod));
             let old = running.iter().find(|pod| !self.is_new(pod));
             match (new, old) {
-                (None, None) => missing += usize::from(*eligibility == Eligibility::ShouldRun),
+                (None, None) => missing += usize::from(*eligibility == Eligibility::Run),
                 (Some(new), None) => missing += usize::from(!self.available(new)),
                 (None, Some(old)) if self.available(old) => {
                     available_old.push((name, (*old).clone()))
@@ -291,7 +286,7 @@ impl Work<'_> {
         let mut next: Option<Duration> = None;
         for (node, eligibility) in &self.nodes {
             let pod = self.pods.get(node_name(node)).and_then(|pods| pods.first());
-            if *eligibility != Eligibility::ShouldRun {
+            if *eligibility != Eligibility::Run {
                 status.number_misscheduled += i32::from(pod.is_some());
                 continue;
             }

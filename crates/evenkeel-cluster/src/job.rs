@@ -148,7 +148,7 @@ impl Reconciler for Jobs {
     }
 }
 
-/// One reconcile.
+/// The state of one reconcile.
 struct Work<'a> {
     cx: &'a Context<Job>,
     job: &'a Job,

@@ -279,7 +279,7 @@ impl Pods {
     }
 }
 
-/// Whether a toleration covers a taint.
+/// Whether a toleration matches a taint. Mirrors `ToleratesTaint`.
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration.effect.as_deref().unwrap_or_default();
     if !effect.is_empty() && effect != taint.effect {

@@ -84,7 +84,7 @@ impl Reconciler for StatefulSets {
     }
 }
 
-/// One reconcile.
+/// The state of one reconcile.
 struct Work<'a> {
     cx: &'a Context<StatefulSet>,
     set: &'a StatefulSet,

@@ -14,11 +14,11 @@ use crate::{history, pods};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Eligibility {
     /// The node should run a pod.
-    ShouldRun,
+    Run,
     /// No pod is created, but an existing one continues to run.
-    ShouldContinueRunning,
+    KeepRunning,
     /// The node should not run a pod.
-    ShouldNotRun,
+    Exclude,
 }
 
 /// Returns the tolerations added to every DaemonSet pod.
@@ -50,7 +50,7 @@ pub(super) fn eligibility(template: &PodTemplateSpec, node: &Node) -> Eligibilit
     if spec.node_name.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != name)
         || !affinity_selects(&spec, name, &labels)
     {
-        return Eligibility::ShouldNotRun;
+        return Eligibility::Exclude;
     }
     let mut tolerated = spec.tolerations.clone().unwrap_or_default();
     tolerated.extend(tolerations(&spec));
@@ -59,11 +59,11 @@ pub(super) fn eligibility(template: &PodTemplateSpec, node: &Node) -> Eligibilit
         |taint: &&Taint| !tolerated.iter().any(|toleration| tolerates(toleration, taint));
     let mut untolerated = taints.iter().filter(untolerated).map(|taint| taint.effect.as_str());
     if untolerated.clone().any(|effect| effect == "NoExecute") {
-        Eligibility::ShouldNotRun
+        Eligibility::Exclude
     } else if untolerated.any(|effect| effect == "NoSchedule") {
-        Eligibility::ShouldContinueRunning
+        Eligibility::KeepRunning
     } else {
-        Eligibility::ShouldRun
+        Eligibility::Run
     }
 }
 

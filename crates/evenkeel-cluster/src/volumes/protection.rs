@@ -87,7 +87,7 @@ impl Reconciler for Claims {
 
     async fn reconcile(&self, cx: &Context<PersistentVolumeClaim>) -> Result<Action> {
         let Some(claim) = cx.object() else { return Ok(Action::done()) };
-        if !is_held(&*claim, CLAIM) {
+        if !is_protected(&*claim, CLAIM) {
             return Ok(Action::done());
         }
         let pods = cx.list::<Pod>().index(PODS, cx.key().as_str()).await?;
@@ -140,7 +140,7 @@ impl Reconciler for Volumes {
     async fn reconcile(&self, cx: &Context<PersistentVolume>) -> Result<Action> {
         let Some(volume) = cx.object() else { return Ok(Action::done()) };
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
-        if is_held(&*volume, VOLUME) && phase != Some("Bound") {
+        if is_protected(&*volume, VOLUME) && phase != Some("Bound") {
             finalizers::remove(cx, &*volume, VOLUME).await?;
         }
         Ok(Action::done())
@@ -154,7 +154,7 @@ impl Reconciler for Classes {
 
     async fn reconcile(&self, cx: &Context<VolumeAttributesClass>) -> Result<Action> {
         let Some(class) = cx.object() else { return Ok(Action::done()) };
-        if !is_held(&*class, CLASS) {
+        if !is_protected(&*class, CLASS) {
             return Ok(Action::done());
         }
         let name = cx.key().name();
@@ -168,6 +168,6 @@ impl Reconciler for Classes {
 }
 
 /// Whether the object is being deleted and has the finalizer.
-fn is_held<K: Object>(object: &K, finalizer: &str) -> bool {
+fn is_protected<K: Object>(object: &K, finalizer: &str) -> bool {
     object.meta().deletion_timestamp.is_some() && finalizers::has(object, finalizer)
 }
