@@ -122,13 +122,13 @@ async fn create<O: Object>(
     collisions: &mut i32,
 ) -> Result<Arc<ControllerRevision>> {
     loop {
-        let hash_text = hash::of_value(data, Some(*collisions));
+        let hash = hash::of_value(data, Some(*collisions));
         let meta = template.metadata.as_ref();
         let mut labels = meta.and_then(|meta| meta.labels.clone()).unwrap_or_default();
-        labels.insert(HASH.to_owned(), hash_text.clone());
+        labels.insert(HASH.to_owned(), hash.clone());
         let mut revision = ControllerRevision {
             metadata: ObjectMeta {
-                name: Some(format!("{}-{hash_text}", cx.key().name())),
+                name: Some(format!("{}-{hash}", cx.key().name())),
                 namespace: cx.key().namespace().map(str::to_owned),
                 labels: Some(labels),
                 annotations: owner.meta().annotations.clone(),

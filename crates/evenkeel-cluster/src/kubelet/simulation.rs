@@ -262,7 +262,8 @@ impl PodSimulations {
         };
         text.parse().unwrap_or_else(|error: PodSimulationError| {
             let name = pod.metadata.name.as_deref().unwrap_or_default();
-            tracing::warn!(pod = name, %error, "invalid annotation {POD_SIMULATION_ANNOTATION} ignored");
+            let annotation = POD_SIMULATION_ANNOTATION;
+            tracing::warn!(pod = name, annotation, %error, "invalid annotation ignored");
             chosen()
         })
     }
