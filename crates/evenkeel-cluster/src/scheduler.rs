@@ -1,9 +1,9 @@
 //! The scheduler: selects a node for each pod and binds the pod to it.
 //!
-//! The scheduler [`Cache`] holds what the pods of each node request. It changes with every pod that
-//! is bound, terminates or is deleted. A pod is assumed on its node as soon as the node is
-//! selected, before the binding is written, so two pods never get the same capacity. Unschedulable
-//! pods wait until a node changes or capacity is released.
+//! The [`SchedulerCache`] holds what the pods of each node request. It changes with every pod that is
+//! bound, terminates or is deleted. A pod is assumed on its node as soon as the node is selected,
+//! before the binding is written, so two pods never get the same capacity. Unschedulable pods wait
+//! until a node changes or capacity is released.
 
 mod node_affinity;
 
