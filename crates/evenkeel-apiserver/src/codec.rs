@@ -1,8 +1,6 @@
 //! The stored encoding of objects: JSON as Go encodes it, with an offset where the revision is
 //! inserted.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use evenkeel_kinds::{convert, fields};
 use evenkeel_schema::Structural;
