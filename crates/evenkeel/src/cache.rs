@@ -19,7 +19,7 @@ mod error;
 
 pub(crate) mod event;
 
-mod feed;
+mod fanout;
 
 mod decoded_lru;
 
@@ -33,13 +33,21 @@ mod options;
 
 mod overlay;
 
+mod own_writes;
+
 mod query;
+
+mod reader;
 
 mod stats;
 
 mod store;
 
 mod subscription;
+
+mod sync;
+
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -61,6 +69,7 @@ pub use meta::{Meta, Owner};
 pub use options::{CacheOptions, TypeOptions};
 pub use overlay::UnknownOutcome;
 pub use query::Query;
+pub(crate) use reader::LiveReads;
 pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;
 
@@ -161,7 +170,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         for declared in self.types.get_mut().values() {
             if let Some(informer) = declared.running() {
-                informer.0.0.stop();
+                informer.shared().stop();
             }
         }
     }
@@ -256,7 +265,7 @@ impl Cache {
         options.check(kind)?;
         declared.options = options;
         if let Some(informer) = declared.running() {
-            informer.0.0.set_namespaces(&names);
+            informer.shared().set_namespaces(&names);
         }
         Ok(())
     }
@@ -317,7 +326,7 @@ impl Cache {
         let running = declared.running();
         drop(types);
         if let Some(informer) = running {
-            informer.0.0.define(index.definition);
+            informer.shared().define(index.definition);
         }
         Ok(())
     }
@@ -369,9 +378,10 @@ impl Cache {
 
     /// Lists the objects if the type is watched, including those with unknown write outcomes. Never
     /// starts a watch, never waits.
-    #[must_use]
-    pub fn peek_list(&self, kind: &Kind, query: &Query<'_>) -> Vec<Arc<Entry>> {
-        self.running(kind).map(|informer| informer.0.0.peek_list(query)).unwrap_or_default()
+    pub(crate) fn peek_list(&self, kind: &Kind, query: &Query<'_>) -> Vec<Arc<Entry>> {
+        self.running(kind)
+            .map(|informer| informer.shared().contents.peek_list(query))
+            .unwrap_or_default()
     }
 
     /// Returns the result of a read of `key` if the type is watched. Never starts a watch, never
@@ -407,12 +417,6 @@ impl Cache {
         Ok(informer)
     }
 
-    /// Drops the cache's own handle to an informer, which then stops with its last other handle.
-    pub fn release(&self, kind: &Kind) {
-        let own = self.0.types.write().get_mut(kind).and_then(|declared| declared.own.take());
-        drop(own);
-    }
-
     /// Returns the object of `key`; `None` if it does not exist or is not selected.
     ///
     /// # Errors
@@ -429,9 +433,9 @@ impl Cache {
         key: &Key,
         see: impl Fn(&Arc<Entry>) -> T,
     ) -> Result<Option<T>, ReadError> {
-        match self.0.first.get(kind).and_then(|contents| contents.get(key, &see)) {
+        match self.0.first.get(kind).and_then(|contents| contents.get_ready(key, &see)) {
             Some(found) => Ok(found),
-            None => self.reader(kind)?.0.0.get(key, see),
+            None => self.reader(kind)?.shared().contents.get(key, see),
         }
     }
 
@@ -480,33 +484,33 @@ impl Cache {
     }
 
     /// Records the response of an own write: reads return at least this state from now on.
-    pub fn wrote(&self, kind: &Kind, raw: &[u8]) {
+    pub(crate) fn wrote(&self, kind: &Kind, raw: &[u8]) {
         if let Some(informer) = self.running(kind) {
-            informer.0.0.wrote(raw);
+            informer.shared().wrote(raw);
         }
     }
 
     /// Records an own deletion that is complete: reads no longer return the object with this uid.
     /// An object that waits for its finalizers is recorded with [`wrote`](Self::wrote) instead.
-    pub fn deleted(&self, kind: &Kind, key: &Key, uid: &Uid) {
+    pub(crate) fn deleted(&self, kind: &Kind, key: &Key, uid: &Uid) {
         if let Some(informer) = self.running(kind) {
-            informer.0.0.deleted(key, uid);
+            informer.shared().deleted(key, uid);
         }
     }
 
     /// Records an own write with unknown outcome: reads of the object fail with
     /// [`ReadError::UnknownOutcome`] until it was read from the server.
-    pub fn invalidate(&self, kind: &Kind, key: &Key) {
+    pub(crate) fn invalidate(&self, kind: &Kind, key: &Key) {
         if let Some(informer) = self.running(kind) {
-            informer.0.0.invalidate(key);
+            informer.shared().invalidate(key);
         }
     }
 
     /// Records the result of the live read after an unknown outcome: the JSON, or `None` if the
     /// object does not exist.
-    pub fn record_live_read(&self, kind: &Kind, unknown: &UnknownOutcome, raw: Option<&[u8]>) {
+    fn record_live_read(&self, kind: &Kind, unknown: &UnknownOutcome, raw: Option<&[u8]>) {
         if let Some(informer) = self.running(kind) {
-            informer.0.0.record_live_read(unknown, raw);
+            informer.shared().record_live_read(unknown, raw);
         }
     }
 
@@ -533,7 +537,7 @@ impl Cache {
     pub async fn stop(&self) {
         // A task may own the last handle of its informer, which must not be dropped under the lock.
         for informer in self.all() {
-            informer.0.0.stop();
+            informer.shared().stop();
         }
         self.0.tasks.stop().await;
     }

@@ -1,45 +1,39 @@
-//! The informer of one type: reflectors, store and subscribers.
+//! The informer of one type: its handle, and the watches behind it.
 //!
-//! All changes of the store and the subscribers hold the lock of the dispatcher, so that a late
-//! handler receives the stored objects and then each later change exactly once. Under the lock
-//! events are only added to buffers; each handler runs in its own task.
+//! The reflector of each watched scope passes objects to a writer (`writer.rs`), which changes the
+//! contents and sends events to the handlers (`fanout.rs`); reads use the contents alone
+//! (`reader.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::buffer::{Buffer, LIMIT};
 use super::contents::Contents;
 use super::entry::Entry;
-use super::error::{FailureReason, ReadError, SyncError, WatchFailure};
+use super::error::{ReadError, SyncError, WatchFailure};
 use super::event::ObjectEvent;
-use super::feed::Feed;
+use super::fanout::{Dispatcher, WatchedScope};
 use super::ingest::Ingest;
 use super::overlay::Overlay;
-use super::query::{Conditions, Query, select};
+use super::query::Query;
 use super::stats::{Health, Rejections, TypeStats};
 use super::store::{Definition, Store};
-use super::subscription::{Subscription, deliver};
+use super::subscription::Subscription;
+use super::sync::SyncState;
+use super::writer::Writer;
 use crate::connect::Transport;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::random::Random;
 use crate::tasks::Tasks;
-use crate::uid::Uid;
 use crate::version::Version;
 use crate::watch::{History, Reflector, ReflectorOptions, Scope};
-
-/// How long a type may be forbidden or not served before a wait for it fails: permissions and CRDs
-/// may be created at the same time.
-const REJECTION_GRACE: Duration = Duration::from_secs(5);
 
 /// A handle to the informer of a type, which runs while a handle or a [`Subscription`] exists.
 #[derive(Clone)]
@@ -59,77 +53,15 @@ pub(super) struct Shared {
     pub(super) contents: Arc<Contents>,
     pub(super) dispatcher: Mutex<Dispatcher>,
     pub(super) rejections: Rejections,
-    state: watch::Sender<State>,
-    /// The watched namespaces and whether they are synced, unless all are watched.
-    namespaces: Option<RwLock<BTreeMap<String, bool>>>,
     lists: AtomicU32,
     pub(super) panics: AtomicU64,
-    random: Mutex<Random>,
-    resync: Duration,
+    pub(super) random: Mutex<Random>,
+    pub(super) resync: Duration,
     sync_timeout: Duration,
     watch_timeout: Range<Duration>,
     transport: Transport,
-    tasks: Weak<Tasks>,
+    pub(super) tasks: Weak<Tasks>,
     history: History,
-}
-
-/// The state behind the lock of writers and subscribers.
-#[derive(Default)]
-pub(super) struct Dispatcher {
-    handlers: BTreeMap<u64, Arc<Buffer>>,
-    scopes: BTreeMap<Option<String>, WatchedScope>,
-    numbers: u64,
-    /// Whether handlers have received the sync marker.
-    synced: bool,
-    stopped: bool,
-}
-
-/// One watched scope: a namespace, or all of them.
-struct WatchedScope {
-    number: u64,
-    synced: bool,
-    absent: bool,
-    /// The current error, and since when.
-    failure: Option<(WatchFailure, Instant)>,
-    task: Option<AbortHandle>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct State {
-    synced: bool,
-    stopped: bool,
-    absent: bool,
-    failure: Option<WatchFailure>,
-    /// Since when the type is forbidden or not served.
-    rejected: Option<Instant>,
-}
-
-impl Dispatcher {
-    fn number(&mut self) -> u64 {
-        self.numbers += 1;
-        self.numbers
-    }
-
-    /// Returns whether the scope still has this number.
-    pub(super) fn has(&self, namespace: Option<&String>, number: u64) -> bool {
-        self.scope(namespace).is_some_and(|scope| scope.number == number) && !self.stopped
-    }
-
-    fn scope(&self, namespace: Option<&String>) -> Option<&WatchedScope> {
-        self.scopes.get(&namespace.cloned())
-    }
-
-    pub(super) fn is_synced(&self, namespace: Option<&String>) -> bool {
-        self.scope(namespace).is_some_and(|scope| scope.synced)
-    }
-
-    pub(super) fn send(&self, events: Vec<ObjectEvent>) {
-        for event in events {
-            for handler in self.handlers.values() {
-                handler.push(event.clone());
-            }
-        }
-    }
 }
 
 /// The dependencies of an informer.
@@ -160,17 +92,16 @@ impl Shared {
         let namespaces = options.namespaces.clone();
         let resync = options.resync.unwrap_or(resync);
         let contents = Arc::new(Contents {
+            kind: ingest.kind().clone(),
             store: Store::new(random.next()),
             overlay: Overlay::new(selective),
-            ready: AtomicBool::new(false),
+            sync: SyncState::new(namespaces.is_some()),
             all_namespaces: namespaces.is_none() && ingest.kind().namespaced(),
         });
         let shared = Arc::new(Self {
             contents,
             dispatcher: Mutex::default(),
             rejections: Rejections::default(),
-            state: watch::Sender::default(),
-            namespaces: namespaces.is_some().then(RwLock::default),
             lists: AtomicU32::new(0),
             panics: AtomicU64::new(0),
             random: Mutex::new(random),
@@ -214,21 +145,20 @@ impl Shared {
         };
         let reflector =
             Reflector::new(self.transport.clone(), scope, options, self.history.clone(), random);
-        let mut feed = Feed::new(self.clone(), namespace.clone(), number);
-        let task = self
-            .tasks
-            .upgrade()
-            .and_then(|tasks| tasks.spawn(async move { match reflector.run(&mut feed).await {} }));
+        let mut writer = Writer::new(self.clone(), namespace.clone(), number);
+        let task = self.tasks.upgrade().and_then(|tasks| {
+            tasks.spawn(async move { match reflector.run(&mut writer).await {} })
+        });
         let scope = WatchedScope { number, synced: false, absent: false, failure: None, task };
         dispatcher.scopes.insert(namespace, scope);
     }
 
-    /// Returns a feed for a watched scope, for tests that simulate the reflector.
+    /// Returns a writer for a watched scope, for tests that simulate the reflector.
     #[cfg(test)]
-    pub(super) fn feed(self: &Arc<Self>, namespace: Option<&str>) -> Feed {
+    pub(super) fn writer(self: &Arc<Self>, namespace: Option<&str>) -> Writer {
         let namespace = namespace.map(str::to_owned);
         let number = self.dispatcher.lock().scopes[&namespace].number;
-        Feed::new(self.clone(), namespace, number)
+        Writer::new(self.clone(), namespace, number)
     }
 
     /// Sets the watched namespaces; adds and removes objects accordingly.
@@ -255,7 +185,7 @@ impl Shared {
             self.watch(&mut dispatcher, Some(name.clone()));
         }
         dispatcher.send(events);
-        self.refresh(&mut dispatcher);
+        dispatcher.refresh(&self.contents.sync);
     }
 
     /// Returns a number for a new list.
@@ -277,7 +207,7 @@ impl Shared {
             && !scope.synced
         {
             scope.synced = true;
-            self.refresh(&mut dispatcher);
+            dispatcher.refresh(&self.contents.sync);
         }
     }
 
@@ -294,33 +224,8 @@ impl Shared {
         {
             scope.failure = failure;
             scope.absent = absent;
-            self.refresh(&mut dispatcher);
+            dispatcher.refresh(&self.contents.sync);
         }
-    }
-
-    /// Computes the state from the scopes, and notifies waiters.
-    fn refresh(&self, dispatcher: &mut Dispatcher) {
-        if dispatcher.stopped {
-            return;
-        }
-        let synced = dispatcher.scopes.values().all(|scope| scope.synced);
-        if let Some(namespaces) = &self.namespaces {
-            let scopes = dispatcher.scopes.iter();
-            *namespaces.write() =
-                scopes.filter_map(|(name, scope)| Some((name.clone()?, scope.synced))).collect();
-        }
-        self.contents.ready.store(synced, Ordering::Release);
-        if synced && !dispatcher.synced {
-            dispatcher.synced = true;
-            dispatcher.handlers.values().for_each(|handler| handler.extend([], true));
-        }
-        let failure = dispatcher.scopes.values().find_map(|scope| scope.failure.clone());
-        let absent = dispatcher.scopes.values().any(|scope| scope.absent);
-        let rejected =
-            failure.as_ref().filter(|(failure, _)| failure.reason != FailureReason::Other);
-        let rejected = rejected.map(|(_, since)| *since);
-        let failure = failure.map(|(failure, _)| failure);
-        self.state.send_replace(State { synced, stopped: false, absent, failure, rejected });
     }
 
     /// Stops the watches and handlers and releases the memory.
@@ -336,231 +241,15 @@ impl Shared {
         }
         dispatcher.handlers.clear();
         drop(dispatcher);
-        self.contents.ready.store(false, Ordering::Release);
-        self.state.send_modify(|state| state.stopped = true);
+        self.contents.sync.stop();
         self.contents.store.clear();
         self.contents.overlay.reset(None, None);
-    }
-
-    /// Waits until all scopes are synced.
-    async fn wait_until_synced(&self) -> Result<(), SyncError> {
-        let mut state = self.state.subscribe();
-        let start = Instant::now();
-        let latest = start + self.sync_timeout;
-        loop {
-            let now = state.borrow_and_update().clone();
-            let kind = || self.ingest.kind().clone();
-            if now.stopped {
-                return Err(SyncError::Stopped { kind: kind() });
-            }
-            if now.synced {
-                return Ok(());
-            }
-            // Counted from the call, however long the type has been rejected: a caller that retries
-            // in a loop must not spin.
-            let rejected = now.rejected.map(|since| since.max(start) + REJECTION_GRACE);
-            let deadline = rejected.map_or(latest, |rejected| latest.min(rejected));
-            tokio::select! {
-                biased;
-                changed = state.changed() => if changed.is_err() {
-                    return Err(SyncError::Stopped { kind: kind() });
-                },
-                () = tokio::time::sleep_until(deadline) => {
-                    return Err(SyncError::NotSynced { kind: kind(), last: now.failure });
-                }
-            }
-        }
-    }
-
-    /// Checks that reads in this namespace, or in all watched ones, can be served.
-    fn check(&self, namespace: Option<&str>) -> Result<(), ReadError> {
-        let ready = match (&self.namespaces, namespace) {
-            (Some(namespaces), Some(name)) => {
-                let namespaces = namespaces.read();
-                match namespaces.get(name) {
-                    Some(synced) => *synced && !self.state.borrow().stopped,
-                    None if self.state.borrow().stopped => false,
-                    None => {
-                        return Err(ReadError::OutsideNamespaces {
-                            kind: self.ingest.kind().clone(),
-                            namespace: name.to_owned(),
-                            namespaces: namespaces.keys().cloned().collect(),
-                        });
-                    }
-                }
-            }
-            _ => self.contents.ready.load(Ordering::Acquire),
-        };
-        if ready {
-            return Ok(());
-        }
-        let (state, kind) = (self.state.borrow(), self.ingest.kind().clone());
-        Err(match state.stopped {
-            true => ReadError::Stopped { kind },
-            false => ReadError::NotSynced { kind, last: state.failure.clone() },
-        })
-    }
-
-    /// Calls `see` with the object of `key`; it runs while the store is locked for writers.
-    pub(super) fn get<T>(
-        &self,
-        key: &Key,
-        see: impl FnOnce(&Arc<Entry>) -> T,
-    ) -> Result<Option<T>, ReadError> {
-        let kind = self.ingest.kind();
-        if !kind.namespaced() && key.namespace().is_some() {
-            return self.get(&Key::cluster(key.name()), see);
-        }
-        self.check(key.namespace())?;
-        if self.contents.overlay.is_idle() {
-            return Ok(self.contents.store.see(key, see));
-        }
-        match self.contents.overlay.get(&self.contents.store, key) {
-            Ok(found) => Ok(found.as_ref().map(see)),
-            Err(outcome) => {
-                Err(ReadError::UnknownOutcome { kind: kind.clone(), outcomes: vec![outcome] })
-            }
-        }
-    }
-
-    pub(super) fn list(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
-        let kind = self.ingest.kind();
-        let mut conditions = Conditions::new(query);
-        conditions.namespace = conditions.namespace.filter(|_| kind.namespaced());
-        self.check(conditions.namespace)?;
-        let found = if self.contents.overlay.is_idle() {
-            self.contents.store.list(&conditions)
-        } else {
-            self.contents
-                .overlay
-                .list(&self.contents.store, &conditions)
-                .map_err(|outcomes| ReadError::UnknownOutcome { kind: kind.clone(), outcomes })?
-        };
-        found.map_err(|_| ReadError::NoIndex {
-            kind: kind.clone(),
-            name: query.index.map(|(name, _)| name.to_owned()).unwrap_or_default(),
-        })
-    }
-
-    /// Lists including objects with unknown write outcomes; empty before the sync.
-    pub(super) fn peek_list(&self, query: &Query<'_>) -> Vec<Arc<Entry>> {
-        let mut conditions = Conditions::new(query);
-        conditions.namespace = conditions.namespace.filter(|_| self.ingest.kind().namespaced());
-        if self.check(conditions.namespace).is_err() {
-            return Vec::new();
-        }
-        self.contents.overlay.list_known(&self.contents.store, &conditions).unwrap_or_default()
-    }
-
-    /// Records the response of an own write.
-    pub(super) fn wrote(&self, raw: &[u8]) {
-        let Some((entry, visible)) = self.convert_response(raw) else { return };
-        if entry.meta().version().is_none() {
-            // Without a resourceVersion it is unknown when the store has caught up.
-            self.contents.overlay.invalidate(entry.meta().key());
-        } else {
-            self.contents.overlay.wrote(entry, visible);
-        }
-    }
-
-    /// Records the live read after an unknown outcome.
-    pub(super) fn record_live_read(&self, outcome: &super::UnknownOutcome, raw: Option<&[u8]>) {
-        match raw {
-            Some(raw) => {
-                if let Some((entry, visible)) = self.convert_response(raw) {
-                    self.contents.overlay.wrote(entry, visible);
-                }
-            }
-            None => {
-                if let Some(uid) = self.contents.overlay.uid(&self.contents.store, outcome.key()) {
-                    self.contents.overlay.deleted(&self.contents.store, outcome.key(), &uid);
-                }
-            }
-        }
-        self.contents.overlay.resolve(outcome);
-    }
-
-    /// Converts the response of a request; also returns whether the informer selects the object.
-    fn convert_response(&self, raw: &[u8]) -> Option<(Arc<Entry>, bool)> {
-        let entry = match self.ingest.entry(raw) {
-            Ok(entry) => Arc::new(entry),
-            Err(rejected) => {
-                let (kind, problem) = (self.ingest.kind(), rejected.problem);
-                tracing::debug!(%kind, problem, "cannot cache the response of a write");
-                return None;
-            }
-        };
-        if !self.ingest.is_of_kind(raw) {
-            // Subresources such as Scale have their own kind.
-            return None;
-        }
-        let options = self.ingest.options();
-        let labels: Vec<_> = options.labels.clone().into_iter().collect();
-        let visible = select(&labels, entry.meta()) && options.fields.select(raw);
-        Some((entry, visible))
-    }
-
-    pub(super) fn deleted(&self, key: &Key, uid: &Uid) {
-        self.contents.overlay.deleted(&self.contents.store, key, uid);
-    }
-
-    pub(super) fn invalidate(&self, key: &Key) {
-        self.contents.overlay.invalidate(key);
     }
 
     /// Adds an index; blocks changes of objects meanwhile.
     pub(super) fn define(&self, index: Definition) {
         let _dispatcher = self.dispatcher.lock();
         self.contents.store.define(index);
-    }
-
-    /// Adds a resync event of every object to the buffer.
-    pub(super) fn resync(&self, buffer: &Buffer) {
-        let dispatcher = self.dispatcher.lock();
-        if !dispatcher.stopped {
-            let objects = self.contents.store.all(None).into_iter();
-            buffer.extend(objects.map(|object| ObjectEvent::Resynced { object }), false);
-        }
-    }
-
-    fn subscribe(
-        self: &Arc<Self>,
-        handle: Arc<HandleGuard>,
-        resync: bool,
-        handler: impl FnMut(ObjectEvent) + Send + 'static,
-    ) -> Subscription {
-        let period = self.random.lock().range(self.resync.mul_f64(0.9), self.resync.mul_f64(1.1));
-        let buffer = Arc::new(Buffer::new(LIMIT));
-        let (synced, is_synced) = watch::channel(false);
-        let mut dispatcher = self.dispatcher.lock();
-        let number = dispatcher.number();
-        let mut task = None;
-        if !dispatcher.stopped {
-            let stored = self.contents.store.all(None).into_iter();
-            let added = stored.map(|new| ObjectEvent::Added { new, initial: true });
-            buffer.extend(added, dispatcher.synced);
-            dispatcher.handlers.insert(number, buffer.clone());
-            let delivery = deliver(self.clone(), buffer, synced, resync.then_some(period), handler);
-            task = self.tasks.upgrade().and_then(|tasks| tasks.spawn(delivery));
-        }
-        drop(dispatcher);
-        Subscription::new(handle, number, task, is_synced)
-    }
-
-    pub(super) fn unsubscribe(&self, number: u64) {
-        // The events of the buffer are dropped outside of the lock.
-        let buffer = self.dispatcher.lock().handlers.remove(&number);
-        drop(buffer);
-    }
-
-    fn health(&self) -> Health {
-        let state = self.state.borrow();
-        Health {
-            kind: self.ingest.kind().clone(),
-            synced: state.synced && !state.stopped,
-            failure: state.failure.clone(),
-            absent: state.absent,
-        }
     }
 
     fn stats(&self) -> TypeStats {
@@ -593,7 +282,7 @@ impl Informer {
         self.shared().ingest.kind()
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.0.0
     }
 
@@ -603,7 +292,8 @@ impl Informer {
     /// When it takes longer than the cache's `sync_timeout`, or the type has been forbidden or not
     /// served for some seconds. The informer continues to retry.
     pub async fn wait_until_synced(&self) -> Result<(), SyncError> {
-        self.shared().wait_until_synced().await
+        let shared = self.shared();
+        shared.contents.sync.wait(self.kind(), shared.sync_timeout).await
     }
 
     /// Calls `handler` for each existing object, as `Added` with `initial`, and then for each
@@ -628,7 +318,7 @@ impl Informer {
     /// # Errors
     /// When the cache cannot serve the read; see [`ReadError`].
     pub fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
-        self.shared().get(key, Arc::clone)
+        self.shared().contents.get(key, Arc::clone)
     }
 
     /// Lists the objects that match `query`, ordered by key.
@@ -636,7 +326,7 @@ impl Informer {
     /// # Errors
     /// When the cache cannot serve the read; see [`ReadError`].
     pub fn list(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
-        self.shared().list(query)
+        self.shared().contents.list(query)
     }
 
     /// Returns the resourceVersion of the store for the scope of `key`; `None` before the first
@@ -649,7 +339,7 @@ impl Informer {
     /// Returns the health.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.shared().health()
+        self.shared().contents.sync.health(self.kind())
     }
 
     /// Returns the statistics.

@@ -59,7 +59,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.informer.0.0.unsubscribe(self.number);
+        self.informer.shared().unsubscribe(self.number);
         if let Some(task) = &self.task {
             task.abort();
         }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::event::ObjectEvent;
-use super::feed::Feed;
+use super::writer::Writer;
 use super::*;
 use crate::watch::Sink as _;
 
@@ -97,7 +97,7 @@ impl Stage {
 pub(super) struct Fed {
     pub(super) cache: Cache,
     pub(super) informer: Informer,
-    pub(super) feed: Feed,
+    pub(super) feed: Writer,
 }
 
 impl Fed {
@@ -107,7 +107,7 @@ impl Fed {
         let kind = Kind::of::<ConfigMap>();
         cache.declare(&kind, options).unwrap();
         let informer = cache.informer(&kind).unwrap();
-        let feed = informer.0.0.feed(None);
+        let feed = informer.0.0.writer(None);
         Self { cache, informer, feed }
     }
 

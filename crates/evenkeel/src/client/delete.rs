@@ -242,7 +242,7 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
                 && !before.is_empty()
                 && let Err(error) = self.client.shared.cache.list(&kind, &query)
             {
-                let _ = self.client.recover_read(&kind, error).await;
+                let _ = self.client.shared.cache.recover(&kind, error, &self.client.live()).await;
             }
         }
         if let Some(operations) = &self.client.operations

@@ -4,10 +4,12 @@ use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use super::Client;
 use super::api_request::ApiRequest;
 use super::error::Error;
+use crate::cache::LiveReads;
 use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -122,6 +124,23 @@ impl<'a> Live<'a> {
             operations.record_read(ReadRecord::live(kind, key, found.is_some()));
         }
         Ok(found)
+    }
+}
+
+/// Resolves the unknown outcomes of writes.
+impl LiveReads for Live<'_> {
+    type Error = Error;
+
+    async fn get(&self, kind: &Kind, key: &Key) -> Result<Option<Bytes>, Error> {
+        self.raw(kind, key).await
+    }
+
+    async fn list(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Box<RawValue>>, Error> {
+        self.list_as(kind, namespace, "").await
     }
 }
 

@@ -1,19 +1,16 @@
 //! Cached reads.
 
-use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use kube::core::{Expression, Selector};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use super::Client;
 use super::error::Error;
 use super::lazy::LazyList;
-use super::{Client, Live};
-use crate::cache::{Entry, Found, Query, ReadError, SyncError, UnknownOutcome};
+use crate::cache::{Cache, Entry, Found, Query};
 use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -29,12 +26,8 @@ impl Client {
     /// When the type is not cached, or the object does not decode as `K`.
     pub async fn get<K: Object>(&self, key: &Key) -> Result<Option<Arc<K>>, Error> {
         let kind = Kind::of::<K>();
-        let found = loop {
-            match self.shared.cache.get_typed::<K>(&kind, key) {
-                Ok(found) => break found,
-                Err(error) => self.recover_read(&kind, error).await?,
-            }
-        };
+        let read = |cache: &Cache| cache.get_typed::<K>(&kind, key);
+        let found = self.shared.cache.read_through(&kind, read, &self.live()).await?;
         if let Some(operations) = &self.operations {
             let version = found.as_ref().map(Found::version);
             operations.record_read(ReadRecord::get(&kind, key, version));
@@ -68,12 +61,8 @@ impl Client {
     }
 
     pub(crate) async fn entry(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
-        let found = loop {
-            match self.shared.cache.get(kind, key) {
-                Ok(found) => break found,
-                Err(error) => self.recover_read(kind, error).await?,
-            }
-        };
+        let read = |cache: &Cache| cache.get(kind, key);
+        let found = self.shared.cache.read_through(kind, read, &self.live()).await?;
         if let Some(operations) = &self.operations {
             let version = found.as_ref().map(|entry| entry.meta().version());
             operations.record_read(ReadRecord::get(kind, key, version));
@@ -86,106 +75,13 @@ impl Client {
         kind: &Kind,
         query: &Query<'_>,
     ) -> Result<Vec<Arc<Entry>>, Error> {
-        let found = loop {
-            match self.shared.cache.list(kind, query) {
-                Ok(found) => break found,
-                Err(error) => self.recover_read(kind, error).await?,
-            }
-        };
+        let read = |cache: &Cache| cache.list(kind, query);
+        let found = self.shared.cache.read_through(kind, read, &self.live()).await?;
         if let Some(operations) = &self.operations {
             operations.record_read(ReadRecord::list(kind, query.namespace, found.len()));
         }
         Ok(found)
     }
-
-    /// Resolves an unknown outcome with a live read if the type is watched; if that fails, the next
-    /// read tries again.
-    pub(super) async fn reread(&self, kind: &Kind, key: &Key) {
-        if let Some(Err(error @ ReadError::UnknownOutcome { .. })) =
-            self.shared.cache.try_get(kind, key)
-            && let Err(error) = self.recover_read(kind, error).await
-        {
-            tracing::debug!(%kind, %key, %error, "live read after a write failed");
-        }
-    }
-
-    /// Waits for the cache sync, or resolves unknown outcomes with live reads, so that the read can
-    /// be repeated.
-    ///
-    /// The future is boxed: it is large and rarely needed.
-    pub(super) fn recover_read<'a>(
-        &'a self,
-        kind: &'a Kind,
-        error: ReadError,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
-        Box::pin(self.recover(kind, error))
-    }
-
-    async fn recover(&self, kind: &Kind, error: ReadError) -> Result<(), Error> {
-        match error {
-            ReadError::NotSynced { .. } => {
-                match self.shared.cache.informer(kind)?.wait_until_synced().await {
-                    Ok(()) => Ok(()),
-                    Err(SyncError::NotSynced { kind, last }) => {
-                        Err(ReadError::NotSynced { kind, last }.into())
-                    }
-                    Err(SyncError::Stopped { kind }) => Err(ReadError::Stopped { kind }.into()),
-                }
-            }
-            // The outcome of a write is unknown: reads the objects from the server.
-            ReadError::UnknownOutcome { outcomes, .. } => {
-                let mut namespaces = BTreeMap::<_, Vec<&UnknownOutcome>>::new();
-                for outcome in &outcomes {
-                    namespaces.entry(outcome.key().namespace()).or_default().push(outcome);
-                }
-                for (namespace, outcomes) in namespaces {
-                    self.resolve(kind, namespace, &outcomes).await?;
-                }
-                Ok(())
-            }
-            error => Err(error.into()),
-        }
-    }
-
-    /// Resolves unknown outcomes with live reads: one get each, or one list if there are many.
-    async fn resolve(
-        &self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        outcomes: &[&UnknownOutcome],
-    ) -> Result<(), Error> {
-        let live = Live::new(self);
-        if outcomes.len() <= GETS_MAX {
-            for outcome in outcomes {
-                let raw = live.raw(kind, outcome.key()).await?;
-                self.shared.cache.record_live_read(kind, outcome, raw.as_deref());
-            }
-            return Ok(());
-        }
-        let listed: Vec<Box<RawValue>> = live.list_as(kind, namespace, "").await?;
-        let mut objects = BTreeMap::new();
-        for object in &listed {
-            let named = serde_json::from_str::<Named>(object.get()).unwrap_or_default();
-            objects.insert(Key::new(namespace, &named.metadata.name), object.get().as_bytes());
-        }
-        for outcome in outcomes {
-            self.shared.cache.record_live_read(kind, outcome, objects.get(outcome.key()).copied());
-        }
-        Ok(())
-    }
-}
-
-/// The maximum number of single gets; more objects are listed.
-const GETS_MAX: usize = 8;
-
-#[derive(Default, Deserialize)]
-struct Named {
-    metadata: Name,
-}
-
-#[derive(Default, Deserialize)]
-struct Name {
-    name: String,
 }
 
 /// A list request; `.await` runs it.

@@ -389,7 +389,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             // here saves one in every list that includes the object.
             _ if !header.is(&self.kind) => {
                 self.client.invalidate(&self.kind, &self.key);
-                self.client.reread(&self.kind, &self.key).await;
+                cache.reread(&self.kind, &self.key, &self.client.live()).await;
             }
             Some(uid) if header.is_deleted() => {
                 cache.deleted(&self.kind, &self.key, &Uid::new(uid));

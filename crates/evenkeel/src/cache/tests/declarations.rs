@@ -148,7 +148,7 @@ async fn a_cluster_scoped_object_is_found_under_any_namespace() {
     let kind = Kind::of::<Node>();
     cache.declare(&kind, TypeOptions::new()).unwrap();
     let informer = cache.informer(&kind).unwrap();
-    let mut feed = informer.0.0.feed(None);
+    let mut feed = informer.0.0.writer(None);
     feed.begin(false);
     feed.listed(br#"{"metadata":{"name":"n","uid":"u","resourceVersion":"3"}}"#);
     feed.commit("5");

@@ -1,4 +1,5 @@
-//! The sink of a reflector: one feed per watched scope.
+//! The sink of a reflector, one per watched scope: decodes objects, stores them, advances the overlay
+//! and sends events.
 //!
 //! The first list is stored directly, since it is not read before it is complete. A relist is
 //! compared with the store: unchanged objects are marked, changed ones are staged. On commit,
@@ -11,14 +12,15 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::error::{FailureReason, WatchFailure};
 use super::event::ObjectEvent;
-use super::informer::{Dispatcher, Shared};
+use super::fanout::Dispatcher;
+use super::informer::Shared;
 use super::meta::Meta;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::version::Version;
 use crate::watch::{Error, Health, Sink};
 
-pub(super) struct Feed {
+pub(super) struct Writer {
     shared: Arc<Shared>,
     namespace: Option<String>,
     /// The number of the watched scope; once it is removed, all calls are ignored.
@@ -32,7 +34,7 @@ pub(super) struct Feed {
     staged: BTreeMap<Key, Arc<Entry>>,
 }
 
-impl Feed {
+impl Writer {
     pub(super) fn new(shared: Arc<Shared>, namespace: Option<String>, scope: u64) -> Self {
         let staged = BTreeMap::new();
         Self { shared, namespace, scope, list: 0, direct: false, reset: false, staged }
@@ -100,15 +102,15 @@ impl Feed {
             Err(meta) => (None, meta),
         };
         let Some(meta) = meta else { return };
-        self.apply(|feed, _, batch| {
+        self.apply(|writer, _, batch| {
             batch.version = meta.version;
-            let stored = feed.shared.contents.store.get(&meta.key);
+            let stored = writer.shared.contents.store.get(&meta.key);
             // The stored object is newer than the deleted one.
             if stored.is_some_and(|stored| newer(stored.meta().version, meta.version)) {
                 return;
             }
             batch.deleted.push(meta.uid.clone());
-            feed.remove(&meta.key, last, batch);
+            writer.remove(&meta.key, last, batch);
         });
     }
 }
@@ -140,7 +142,7 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
     !one.json().is_empty() && one.json() == other.json()
 }
 
-impl Sink for Feed {
+impl Sink for Writer {
     fn begin(&mut self, reset: bool) {
         self.reset = reset;
         self.list = self.shared.number_list();
@@ -162,7 +164,7 @@ impl Sink for Feed {
             }
         };
         if self.direct {
-            self.apply(|feed, _, batch| feed.put(entry, batch, true, feed.reset));
+            self.apply(|writer, _, batch| writer.put(entry, batch, true, writer.reset));
             return;
         }
         let key = entry.meta().key.clone();
@@ -195,23 +197,23 @@ impl Sink for Feed {
     fn commit(&mut self, version: &str) {
         let version = Version::parse(version).unwrap_or_default();
         let staged = std::mem::take(&mut self.staged);
-        self.apply(|feed, dispatcher, batch| {
-            let shared = &feed.shared;
-            let namespace = feed.namespace.as_deref();
+        self.apply(|writer, dispatcher, batch| {
+            let shared = &writer.shared;
+            let namespace = writer.namespace.as_deref();
             // The list is older than the stored state: the server was restored, and its state
             // replaces the stored one.
-            let restored = feed.reset || newer(shared.contents.overlay.at(namespace), version);
+            let restored = writer.reset || newer(shared.contents.overlay.at(namespace), version);
             if restored {
                 shared.contents.overlay.reset(namespace, Some(version));
             }
             for entry in shared.contents.store.all(namespace) {
-                if entry.marked() != feed.list {
-                    feed.remove(&entry.meta().key, None, batch);
+                if entry.marked() != writer.list {
+                    writer.remove(&entry.meta().key, None, batch);
                 }
             }
-            let initial = !dispatcher.is_synced(feed.namespace.as_ref());
+            let initial = !dispatcher.is_synced(writer.namespace.as_ref());
             for entry in staged.into_values() {
-                feed.put(entry, batch, initial, restored);
+                writer.put(entry, batch, initial, restored);
             }
             batch.version = version;
         });
@@ -224,10 +226,10 @@ impl Sink for Feed {
 
     fn changed(&mut self, raw: &[u8]) {
         match self.entry(raw) {
-            Ok(entry) => self.apply(|feed, dispatcher, batch| {
+            Ok(entry) => self.apply(|writer, dispatcher, batch| {
                 batch.version = entry.meta().version;
-                let initial = !dispatcher.is_synced(feed.namespace.as_ref());
-                feed.put(feed.shared.contents.overlay.reuse(entry), batch, initial, false);
+                let initial = !dispatcher.is_synced(writer.namespace.as_ref());
+                writer.put(writer.shared.contents.overlay.reuse(entry), batch, initial, false);
             }),
             Err(Some(meta)) => self.apply(|_, _, batch| batch.version = meta.version),
             Err(None) => {}
@@ -268,9 +270,9 @@ impl Sink for Feed {
             failure.as_ref().is_some_and(|(failure, _)| failure.reason == FailureReason::NotServed);
         let absent = missing && self.shared.ingest.options().optional;
         if absent {
-            self.apply(|feed, _, batch| {
-                for entry in feed.shared.contents.store.all(feed.namespace.as_deref()) {
-                    feed.remove(&entry.meta().key, None, batch);
+            self.apply(|writer, _, batch| {
+                for entry in writer.shared.contents.store.all(writer.namespace.as_deref()) {
+                    writer.remove(&entry.meta().key, None, batch);
                 }
             });
             // A type that is not served has no objects, so it is synced.

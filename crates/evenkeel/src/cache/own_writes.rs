@@ -1,0 +1,70 @@
+//! Own writes: the responses of requests, for the overlay.
+
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::informer::Shared;
+use super::overlay::UnknownOutcome;
+use super::query::select;
+use crate::key::Key;
+use crate::uid::Uid;
+
+impl Shared {
+    /// Records the response of an own write.
+    pub(super) fn wrote(&self, raw: &[u8]) {
+        let Some((entry, visible)) = self.convert_response(raw) else { return };
+        if entry.meta().version().is_none() {
+            // Without a resourceVersion it is unknown when the store has caught up.
+            self.contents.overlay.invalidate(entry.meta().key());
+        } else {
+            self.contents.overlay.wrote(entry, visible);
+        }
+    }
+
+    /// Records the live read after an unknown outcome.
+    pub(super) fn record_live_read(&self, outcome: &UnknownOutcome, raw: Option<&[u8]>) {
+        match raw {
+            Some(raw) => {
+                if let Some((entry, visible)) = self.convert_response(raw) {
+                    self.contents.overlay.wrote(entry, visible);
+                }
+            }
+            None => {
+                if let Some(uid) = self.contents.overlay.uid(&self.contents.store, outcome.key()) {
+                    self.contents.overlay.deleted(&self.contents.store, outcome.key(), &uid);
+                }
+            }
+        }
+        self.contents.overlay.resolve(outcome);
+    }
+
+    /// Converts the response of a request; also returns whether the informer selects the object.
+    fn convert_response(&self, raw: &[u8]) -> Option<(Arc<Entry>, bool)> {
+        let entry = match self.ingest.entry(raw) {
+            Ok(entry) => Arc::new(entry),
+            Err(rejected) => {
+                let (kind, problem) = (self.ingest.kind(), rejected.problem);
+                tracing::debug!(%kind, problem, "cannot cache the response of a write");
+                return None;
+            }
+        };
+        if !self.ingest.is_of_kind(raw) {
+            // Subresources such as Scale have their own kind.
+            return None;
+        }
+        let options = self.ingest.options();
+        let labels: Vec<_> = options.labels.clone().into_iter().collect();
+        let visible = select(&labels, entry.meta()) && options.fields.select(raw);
+        Some((entry, visible))
+    }
+
+    /// Records an own deletion that is complete.
+    pub(super) fn deleted(&self, key: &Key, uid: &Uid) {
+        self.contents.overlay.deleted(&self.contents.store, key, uid);
+    }
+
+    /// Records an own write with unknown outcome.
+    pub(super) fn invalidate(&self, key: &Key) {
+        self.contents.overlay.invalidate(key);
+    }
+}

@@ -1,0 +1,217 @@
+//! Reads: from the store, merged with the overlay of own writes.
+//!
+//! A read that the contents cannot serve yet fails with a [`ReadError`]. [`Cache::read_through`]
+//! repeats it after it has waited for the sync, or resolved unknown outcomes of writes with live
+//! reads.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Cache;
+use super::contents::Contents;
+use super::entry::Entry;
+use super::error::{ReadError, SyncError};
+use super::overlay::UnknownOutcome;
+use super::query::{Conditions, Query};
+use crate::key::Key;
+use crate::kind::Kind;
+
+/// The maximum number of single live reads; more objects are listed.
+const GETS_MAX: usize = 8;
+
+impl Contents {
+    /// Calls `see` with the object of `key` if the store alone can serve the read, which is the
+    /// common case; returns `None` if the informer must. `see` runs while the store is locked for
+    /// writers.
+    pub(super) fn get_ready<T>(
+        &self,
+        key: &Key,
+        see: impl FnOnce(&Arc<Entry>) -> T,
+    ) -> Option<Option<T>> {
+        if !self.sync.is_ready() || !self.overlay.is_idle() {
+            return None;
+        }
+        let found = self.store.see(key, see);
+        // The informer may have been stopped concurrently. It clears the store only after it has
+        // set this to false, so a found object is valid and a missing one may not be.
+        if !self.sync.is_ready() {
+            return None;
+        }
+        (found.is_some() || self.all_namespaces).then_some(found)
+    }
+
+    /// Calls `see` with the object of `key`; it runs while the store is locked for writers.
+    pub(super) fn get<T>(
+        &self,
+        key: &Key,
+        see: impl FnOnce(&Arc<Entry>) -> T,
+    ) -> Result<Option<T>, ReadError> {
+        let kind = &self.kind;
+        if !kind.namespaced() && key.namespace().is_some() {
+            return self.get(&Key::cluster(key.name()), see);
+        }
+        self.sync.check(kind, key.namespace())?;
+        if self.overlay.is_idle() {
+            return Ok(self.store.see(key, see));
+        }
+        match self.overlay.get(&self.store, key) {
+            Ok(found) => Ok(found.as_ref().map(see)),
+            Err(outcome) => {
+                Err(ReadError::UnknownOutcome { kind: kind.clone(), outcomes: vec![outcome] })
+            }
+        }
+    }
+
+    pub(super) fn list(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
+        let kind = &self.kind;
+        let mut conditions = Conditions::new(query);
+        conditions.namespace = conditions.namespace.filter(|_| kind.namespaced());
+        self.sync.check(kind, conditions.namespace)?;
+        let found = if self.overlay.is_idle() {
+            self.store.list(&conditions)
+        } else {
+            self.overlay
+                .list(&self.store, &conditions)
+                .map_err(|outcomes| ReadError::UnknownOutcome { kind: kind.clone(), outcomes })?
+        };
+        found.map_err(|_| ReadError::NoIndex {
+            kind: kind.clone(),
+            name: query.index.map(|(name, _)| name.to_owned()).unwrap_or_default(),
+        })
+    }
+
+    /// Lists including objects with unknown write outcomes; empty before the sync.
+    pub(super) fn peek_list(&self, query: &Query<'_>) -> Vec<Arc<Entry>> {
+        let mut conditions = Conditions::new(query);
+        conditions.namespace = conditions.namespace.filter(|_| self.kind.namespaced());
+        if self.sync.check(&self.kind, conditions.namespace).is_err() {
+            return Vec::new();
+        }
+        self.overlay.list_known(&self.store, &conditions).unwrap_or_default()
+    }
+}
+
+/// Reads from the API server, for objects whose state is unknown. The client implements it.
+pub(crate) trait LiveReads: Sync {
+    /// The error of a read.
+    type Error: From<ReadError> + std::fmt::Display + Send;
+
+    /// Returns the JSON of an object, if it exists.
+    fn get(
+        &self,
+        kind: &Kind,
+        key: &Key,
+    ) -> impl Future<Output = Result<Option<Bytes>, Self::Error>> + Send;
+
+    /// Returns the JSON of all objects of a namespace, or of the cluster.
+    fn list(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+    ) -> impl Future<Output = Result<Vec<Box<RawValue>>, Self::Error>> + Send;
+}
+
+impl Cache {
+    /// Repeats `read` until the cache can serve it.
+    pub(crate) async fn read_through<T, L: LiveReads>(
+        &self,
+        kind: &Kind,
+        read: impl Fn(&Self) -> Result<T, ReadError>,
+        live: &L,
+    ) -> Result<T, L::Error> {
+        loop {
+            match read(self) {
+                Ok(found) => return Ok(found),
+                Err(error) => self.recover(kind, error, live).await?,
+            }
+        }
+    }
+
+    /// Resolves an unknown outcome with a live read if the type is watched; if that fails, the next
+    /// read tries again.
+    pub(crate) async fn reread<L: LiveReads>(&self, kind: &Kind, key: &Key, live: &L) {
+        if let Some(Err(error @ ReadError::UnknownOutcome { .. })) = self.try_get(kind, key)
+            && let Err(error) = self.recover(kind, error, live).await
+        {
+            tracing::debug!(%kind, %key, %error, "live read after a write failed");
+        }
+    }
+
+    /// Waits for the cache sync, or resolves unknown outcomes with live reads, so that the read can
+    /// be repeated.
+    ///
+    /// The future is boxed: it is large and rarely needed.
+    pub(crate) fn recover<'a, L: LiveReads>(
+        &'a self,
+        kind: &'a Kind,
+        error: ReadError,
+        live: &'a L,
+    ) -> Pin<Box<dyn Future<Output = Result<(), L::Error>> + Send + 'a>> {
+        Box::pin(async move {
+            match error {
+                ReadError::NotSynced { .. } => {
+                    let synced = self.informer(kind)?.wait_until_synced().await;
+                    synced.map_err(|error| match error {
+                        SyncError::NotSynced { kind, last } => ReadError::NotSynced { kind, last },
+                        SyncError::Stopped { kind } => ReadError::Stopped { kind },
+                    })?;
+                    Ok(())
+                }
+                ReadError::UnknownOutcome { outcomes, .. } => {
+                    let mut namespaces = BTreeMap::<_, Vec<&UnknownOutcome>>::new();
+                    for outcome in &outcomes {
+                        namespaces.entry(outcome.key().namespace()).or_default().push(outcome);
+                    }
+                    for (namespace, outcomes) in namespaces {
+                        self.resolve(kind, namespace, &outcomes, live).await?;
+                    }
+                    Ok(())
+                }
+                error => Err(error.into()),
+            }
+        })
+    }
+
+    /// Resolves unknown outcomes with live reads: one get each, or one list if there are many.
+    async fn resolve<L: LiveReads>(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        outcomes: &[&UnknownOutcome],
+        live: &L,
+    ) -> Result<(), L::Error> {
+        if outcomes.len() <= GETS_MAX {
+            for outcome in outcomes {
+                let raw = live.get(kind, outcome.key()).await?;
+                self.record_live_read(kind, outcome, raw.as_deref());
+            }
+            return Ok(());
+        }
+        let listed = live.list(kind, namespace).await?;
+        let mut objects = BTreeMap::new();
+        for object in &listed {
+            let named = serde_json::from_str::<Named>(object.get()).unwrap_or_default();
+            objects.insert(Key::new(namespace, &named.metadata.name), object.get().as_bytes());
+        }
+        for outcome in outcomes {
+            self.record_live_read(kind, outcome, objects.get(outcome.key()).copied());
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Default, Deserialize)]
+struct Name {
+    name: String,
+}
