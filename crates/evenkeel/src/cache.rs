@@ -69,7 +69,7 @@ pub use meta::{Meta, Owner};
 pub use options::{CacheOptions, TypeOptions};
 pub use overlay::UnknownOutcome;
 pub use query::Query;
-pub(crate) use reader::LiveReads;
+pub(crate) use reader::{Found, LiveReads};
 pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;
 
@@ -82,11 +82,9 @@ use self::ingest::Ingest;
 use self::store::Definition;
 use crate::append_map::AppendMap;
 use crate::connect::Transport;
-use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::random::Random;
 use crate::tasks::Tasks;
-use crate::uid::Uid;
 use crate::watch::History;
 
 /// The cache of all types that a program reads.
@@ -145,24 +143,6 @@ impl Declared {
 
     fn running(&self) -> Option<Informer> {
         self.own.clone().or_else(|| self.running.upgrade().map(Informer))
-    }
-}
-
-/// The result of a read.
-pub(crate) enum Found<K> {
-    /// Decoded, with its resourceVersion.
-    Typed(Arc<K>, Version),
-    /// Not [decoded](Cache::typed) yet.
-    Untyped(Arc<Entry>),
-}
-
-impl<K> Found<K> {
-    /// Returns the resourceVersion.
-    pub(crate) fn version(&self) -> Version {
-        match self {
-            Self::Typed(_, version) => *version,
-            Self::Untyped(entry) => entry.meta().version(),
-        }
     }
 }
 
@@ -369,31 +349,6 @@ impl Cache {
         Ok(Informer(handle))
     }
 
-    /// Returns the object of `key` if the type is watched and synced and no write outcome is
-    /// unknown. Never starts a watch, never waits.
-    #[must_use]
-    pub fn peek(&self, kind: &Kind, key: &Key) -> Option<Arc<Entry>> {
-        self.try_get(kind, key)?.ok().flatten()
-    }
-
-    /// Lists the objects if the type is watched, including those with unknown write outcomes. Never
-    /// starts a watch, never waits.
-    pub(crate) fn peek_list(&self, kind: &Kind, query: &Query<'_>) -> Vec<Arc<Entry>> {
-        self.running(kind)
-            .map(|informer| informer.shared().contents.peek_list(query))
-            .unwrap_or_default()
-    }
-
-    /// Returns the result of a read of `key` if the type is watched. Never starts a watch, never
-    /// waits.
-    pub(crate) fn try_get(
-        &self,
-        kind: &Kind,
-        key: &Key,
-    ) -> Option<Result<Option<Arc<Entry>>, ReadError>> {
-        Some(self.running(kind)?.get(key))
-    }
-
     /// Returns the number of the server history; resourceVersions of different ones are not
     /// comparable.
     pub(crate) fn epoch(&self) -> u64 {
@@ -402,61 +357,6 @@ impl Cache {
 
     fn running(&self, kind: &Kind) -> Option<Informer> {
         self.0.types.read().get(kind)?.running()
-    }
-
-    /// Returns the informer to read from. The first read of a declared type that is not watched
-    /// starts the informer, and the cache keeps a handle to it.
-    fn reader(&self, kind: &Kind) -> Result<Informer, ReadError> {
-        if let Some(informer) = self.running(kind) {
-            return Ok(informer);
-        }
-        let informer = self.informer(kind)?;
-        if let Some(declared) = self.0.types.write().get_mut(kind) {
-            declared.own.get_or_insert_with(|| informer.clone());
-        }
-        Ok(informer)
-    }
-
-    /// Returns the object of `key`; `None` if it does not exist or is not selected.
-    ///
-    /// # Errors
-    /// When the cache cannot serve the read; see [`ReadError`].
-    pub fn get(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
-        self.read(kind, key, Arc::clone)
-    }
-
-    /// Calls `see` with the object of `key`. It runs while the store is locked for writers, so it
-    /// must return quickly and not call user code.
-    fn read<T>(
-        &self,
-        kind: &Kind,
-        key: &Key,
-        see: impl Fn(&Arc<Entry>) -> T,
-    ) -> Result<Option<T>, ReadError> {
-        match self.0.first.get(kind).and_then(|contents| contents.get_ready(key, &see)) {
-            Some(found) => Ok(found),
-            None => self.reader(kind)?.shared().contents.get(key, see),
-        }
-    }
-
-    /// Returns the object of `key` decoded if it is kept decoded, otherwise its entry.
-    pub(crate) fn get_typed<K: Send + Sync + 'static>(
-        &self,
-        kind: &Kind,
-        key: &Key,
-    ) -> Result<Option<Found<K>>, ReadError> {
-        self.read(kind, key, |entry| match entry.kept() {
-            Some(typed) => Found::Typed(typed, entry.meta().version()),
-            None => Found::Untyped(entry.clone()),
-        })
-    }
-
-    /// Lists the objects that match `query`, ordered by key.
-    ///
-    /// # Errors
-    /// When the cache cannot serve the read; see [`ReadError`].
-    pub fn list(&self, kind: &Kind, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
-        self.reader(kind)?.list(query)
     }
 
     /// Returns the object as `K`. It is decoded on the first call, and stays decoded while it is
@@ -481,37 +381,6 @@ impl Cache {
         entries: &[Arc<Entry>],
     ) -> Result<Vec<Arc<K>>, DecodeError> {
         self.0.decoded.typed_all(entries)
-    }
-
-    /// Records the response of an own write: reads return at least this state from now on.
-    pub(crate) fn wrote(&self, kind: &Kind, raw: &[u8]) {
-        if let Some(informer) = self.running(kind) {
-            informer.shared().wrote(raw);
-        }
-    }
-
-    /// Records an own deletion that is complete: reads no longer return the object with this uid.
-    /// An object that waits for its finalizers is recorded with [`wrote`](Self::wrote) instead.
-    pub(crate) fn deleted(&self, kind: &Kind, key: &Key, uid: &Uid) {
-        if let Some(informer) = self.running(kind) {
-            informer.shared().deleted(key, uid);
-        }
-    }
-
-    /// Records an own write with unknown outcome: reads of the object fail with
-    /// [`ReadError::UnknownOutcome`] until it was read from the server.
-    pub(crate) fn invalidate(&self, kind: &Kind, key: &Key) {
-        if let Some(informer) = self.running(kind) {
-            informer.shared().invalidate(key);
-        }
-    }
-
-    /// Records the result of the live read after an unknown outcome: the JSON, or `None` if the
-    /// object does not exist.
-    fn record_live_read(&self, kind: &Kind, unknown: &UnknownOutcome, raw: Option<&[u8]>) {
-        if let Some(informer) = self.running(kind) {
-            informer.shared().record_live_read(unknown, raw);
-        }
     }
 
     /// Returns the health of each watched type, ordered by kind.

@@ -2,12 +2,52 @@
 
 use std::sync::Arc;
 
+use super::Cache;
 use super::entry::Entry;
 use super::informer::Shared;
 use super::overlay::UnknownOutcome;
 use super::query::select;
 use crate::key::Key;
+use crate::kind::Kind;
 use crate::uid::Uid;
+
+impl Cache {
+    /// Records the response of an own write: reads return at least this state from now on.
+    pub(crate) fn wrote(&self, kind: &Kind, raw: &[u8]) {
+        if let Some(informer) = self.running(kind) {
+            informer.shared().wrote(raw);
+        }
+    }
+
+    /// Records an own deletion that is complete: reads no longer return the object with this uid.
+    /// An object that waits for its finalizers is recorded with [`wrote`](Self::wrote) instead.
+    pub(crate) fn deleted(&self, kind: &Kind, key: &Key, uid: &Uid) {
+        if let Some(informer) = self.running(kind) {
+            informer.shared().deleted(key, uid);
+        }
+    }
+
+    /// Records an own write with unknown outcome: reads of the object fail with
+    /// [`ReadError::UnknownOutcome`] until it was read from the server.
+    pub(crate) fn invalidate(&self, kind: &Kind, key: &Key) {
+        if let Some(informer) = self.running(kind) {
+            informer.shared().invalidate(key);
+        }
+    }
+
+    /// Records the result of the live read after an unknown outcome: the JSON, or `None` if the
+    /// object does not exist.
+    pub(super) fn record_live_read(
+        &self,
+        kind: &Kind,
+        unknown: &UnknownOutcome,
+        raw: Option<&[u8]>,
+    ) {
+        if let Some(informer) = self.running(kind) {
+            informer.shared().record_live_read(unknown, raw);
+        }
+    }
+}
 
 impl Shared {
     /// Records the response of an own write.

@@ -17,10 +17,12 @@ use super::Cache;
 use super::contents::Contents;
 use super::entry::Entry;
 use super::error::{ReadError, SyncError};
+use super::informer::Informer;
 use super::overlay::UnknownOutcome;
 use super::query::{Conditions, Query};
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::version::Version;
 
 /// The maximum number of single live reads; more objects are listed.
 const GETS_MAX: usize = 8;
@@ -97,6 +99,24 @@ impl Contents {
     }
 }
 
+/// The result of a read.
+pub(crate) enum Found<K> {
+    /// Decoded, with its resourceVersion.
+    Typed(Arc<K>, Version),
+    /// Not [decoded](Cache::typed) yet.
+    Untyped(Arc<Entry>),
+}
+
+impl<K> Found<K> {
+    /// Returns the resourceVersion.
+    pub(crate) fn version(&self) -> Version {
+        match self {
+            Self::Typed(_, version) => *version,
+            Self::Untyped(entry) => entry.meta().version(),
+        }
+    }
+}
+
 /// Reads from the API server, for objects whose state is unknown. The client implements it.
 pub(crate) trait LiveReads: Sync {
     /// The error of a read.
@@ -118,6 +138,86 @@ pub(crate) trait LiveReads: Sync {
 }
 
 impl Cache {
+    /// Returns the informer to read from. The first read of a declared type that is not watched
+    /// starts the informer, and the cache keeps a handle to it.
+    fn reader(&self, kind: &Kind) -> Result<Informer, ReadError> {
+        if let Some(informer) = self.running(kind) {
+            return Ok(informer);
+        }
+        let informer = self.informer(kind)?;
+        if let Some(declared) = self.0.types.write().get_mut(kind) {
+            declared.own.get_or_insert_with(|| informer.clone());
+        }
+        Ok(informer)
+    }
+
+    /// Returns the object of `key`; `None` if it does not exist or is not selected.
+    ///
+    /// # Errors
+    /// When the cache cannot serve the read; see [`ReadError`].
+    pub fn get(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
+        self.read(kind, key, Arc::clone)
+    }
+
+    /// Calls `see` with the object of `key`. It runs while the store is locked for writers, so it
+    /// must return quickly and not call user code.
+    fn read<T>(
+        &self,
+        kind: &Kind,
+        key: &Key,
+        see: impl Fn(&Arc<Entry>) -> T,
+    ) -> Result<Option<T>, ReadError> {
+        match self.0.first.get(kind).and_then(|contents| contents.get_ready(key, &see)) {
+            Some(found) => Ok(found),
+            None => self.reader(kind)?.shared().contents.get(key, see),
+        }
+    }
+
+    /// Returns the object of `key` decoded if it is kept decoded, otherwise its entry.
+    pub(crate) fn get_typed<K: Send + Sync + 'static>(
+        &self,
+        kind: &Kind,
+        key: &Key,
+    ) -> Result<Option<Found<K>>, ReadError> {
+        self.read(kind, key, |entry| match entry.kept() {
+            Some(typed) => Found::Typed(typed, entry.meta().version()),
+            None => Found::Untyped(entry.clone()),
+        })
+    }
+
+    /// Lists the objects that match `query`, ordered by key.
+    ///
+    /// # Errors
+    /// When the cache cannot serve the read; see [`ReadError`].
+    pub fn list(&self, kind: &Kind, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
+        self.reader(kind)?.list(query)
+    }
+
+    /// Returns the object of `key` if the type is watched and synced and no write outcome is
+    /// unknown. Never starts a watch, never waits.
+    #[must_use]
+    pub fn peek(&self, kind: &Kind, key: &Key) -> Option<Arc<Entry>> {
+        self.try_get(kind, key)?.ok().flatten()
+    }
+
+    /// Lists the objects if the type is watched, including those with unknown write outcomes. Never
+    /// starts a watch, never waits.
+    pub(crate) fn peek_list(&self, kind: &Kind, query: &Query<'_>) -> Vec<Arc<Entry>> {
+        self.running(kind)
+            .map(|informer| informer.shared().contents.peek_list(query))
+            .unwrap_or_default()
+    }
+
+    /// Returns the result of a read of `key` if the type is watched. Never starts a watch, never
+    /// waits.
+    pub(crate) fn try_get(
+        &self,
+        kind: &Kind,
+        key: &Key,
+    ) -> Option<Result<Option<Arc<Entry>>, ReadError>> {
+        Some(self.running(kind)?.get(key))
+    }
+
     /// Repeats `read` until the cache can serve it.
     pub(crate) async fn read_through<T, L: LiveReads>(
         &self,

@@ -22,6 +22,7 @@ use serde_json::json;
 use super::event::ObjectEvent;
 use super::writer::Writer;
 use super::*;
+use crate::key::Key;
 use crate::watch::Sink as _;
 
 /// A server and a cache.
