@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use source::Source;
 
 /// The crates whose modules must not depend on each other in a cycle.
-const LAYERED: &[&str] = &["evenkeel-apiserver"];
+const LAYERED: &[&str] = &["evenkeel", "evenkeel-apiserver"];
 
 type Rule = fn(&Tree) -> Vec<String>;
 
