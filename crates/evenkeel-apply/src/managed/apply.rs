@@ -55,6 +55,18 @@ pub enum ApplyError {
         #[source]
         error: ValidationErrors,
     },
+    /// The live object has no managers yet and does not match the schema: 500.
+    #[error(
+        "failed to create manager for existing fields: failed to convert new object ({object}) to \
+         smd typed: {error}"
+    )]
+    ExistingFields {
+        /// The object, as `namespace/name; group/version, Kind=kind`.
+        object: String,
+        /// The violations.
+        #[source]
+        error: ValidationErrors,
+    },
     /// The objects cannot be merged: 500.
     #[error("failed to {step}: {error}")]
     Merge {
@@ -154,6 +166,12 @@ fn try_apply(
         let typed = |error| ApplyError::Typed { which, object: object::describe(object), error };
         ty.validate(object, duplicates).map_err(typed)
     };
+    if !ty.is_builtin() && !has_managers(stored) {
+        // As upstream's `skipNonAppliedManager`, before the configuration is checked.
+        let object = object::describe(&live);
+        ty.validate(&live, Duplicates::Allow)
+            .map_err(|error| ApplyError::ExistingFields { object, error })?;
+    }
     check("patch", applied, Duplicates::Reject)?;
     if !ty.is_builtin() {
         check("live", &live, Duplicates::Allow)?;
@@ -222,6 +240,10 @@ fn try_apply(
     managers.entries.push(own);
     managers.entries.retain(|entry| !entry.fields.is_empty());
     Ok(Outcome { merged, managers: Some(managers) })
+}
+
+fn has_managers(stored: &Value) -> bool {
+    object::managed_fields(stored).and_then(Value::as_array).is_some_and(|all| !all.is_empty())
 }
 
 fn check_conflicts(others: &ManagedFields, changes: &mut Changes<'_>) -> Result<(), ApplyError> {

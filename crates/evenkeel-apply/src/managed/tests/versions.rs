@@ -196,3 +196,18 @@ fn merged_object_has_to_be_valid_in_every_version_of_a_manager() {
          version example.io/v1: .spec.alpha: field not declared in schema"
     );
 }
+
+/// An object whose managedFields were removed, since it did not match the schema, still does not
+/// match it when it is applied for the first time. Nothing else of the request counts.
+#[test]
+fn object_without_managers_must_match_the_schema_before_its_first_apply() {
+    let mut state = State::with(TwoVersions::new());
+    state.update("m1", json!({"spec": {"a": "1"}}));
+    let live = state.live.as_mut().unwrap();
+    live["spec"]["a"] = json!({});
+    live["metadata"].as_object_mut().unwrap().remove("managedFields");
+    let error = state.apply_error("m2", json!({"spec": {"a": 1}}));
+    let expected = "failed to create manager for existing fields: failed to convert new object (";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(error.contains(") to smd typed: .spec.a: expected string, got "), "{error}");
+}
