@@ -28,6 +28,7 @@ k8s-openapi = "0.29"
 kube = { version = "5.0", default-features = false }
 schemars = "1"
 serde = { version = "1.0", features = ["derive"] }
+serde_json = "1.0"
 tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 
 [dev-dependencies]

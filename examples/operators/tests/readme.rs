@@ -43,7 +43,7 @@ fn readme_names_the_workspace_dependency_versions() {
         assert!(same, "{name}: the README requires {shown:?}, the workspace {ours:?}");
         compared.push(name);
     }
-    for name in ["k8s-openapi", "kube", "schemars", "serde", "tokio"] {
+    for name in ["k8s-openapi", "kube", "schemars", "serde", "serde_json", "tokio"] {
         assert!(compared.contains(&name), "the README does not name {name}");
     }
     for (_, path) in block.lines().filter_map(|line| line.split_once("path = \"../evenkeel/")) {
