@@ -146,7 +146,7 @@ pub enum ReadError {
         name: String,
     },
     /// The outcome of an own write to these objects is unknown, so they must be read from the
-    /// server; see [`Cache::record_live_read`](super::Cache::record_live_read).
+    /// server. A read of the [`Client`](crate::client::Client) does so.
     #[error("{kind}: the outcome of a write to {} is unknown", keys(.outcomes))]
     UnknownOutcome {
         /// The type.
