@@ -76,7 +76,7 @@ impl Drop for Running {
 fn unknown_names_are_rejected_with_the_known_ones() {
     let dir = TempDir::new("names");
     for (arguments, error, known) in [
-        (["--disable-controller", "nope"], "no controller \"nope\"", "deployment-controller"),
+        (["--disable-controller", "nope"], "unknown controller \"nope\"", "deployment-controller"),
         (["--disable-admission-plugin", "Nope"], "plugin \"Nope\" is unknown", "ResourceQuota"),
     ] {
         let output = start(&dir.0, &arguments).output().unwrap();
