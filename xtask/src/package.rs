@@ -12,6 +12,9 @@ use std::process::Command;
 /// The Kubernetes versions that a binary can choose.
 const VERSIONS: &[&str] = &["v1_36", "v1_37"];
 
+/// The version of all crates of the workspace, this one included.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// The manifest of the foreign project, as the README shows its dependencies.
 const MANIFEST: &str = r#"[package]
 name = "greeter"
@@ -23,7 +26,7 @@ v1_36 = ["evenkeel/v1_36"]
 v1_37 = ["evenkeel/v1_37"]
 
 [dependencies]
-evenkeel = "0.1.0"
+evenkeel = "=VERSION"
 k8s-openapi = "0.29"
 kube = { version = "5.0", default-features = false }
 schemars = "1"
@@ -32,7 +35,7 @@ serde_json = "1.0"
 tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 
 [dev-dependencies]
-evenkeel-test = "0.1.0"
+evenkeel-test = "=VERSION"
 
 [patch.crates-io]
 "#;
@@ -59,11 +62,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         fs::remove_dir_all(&foreign)?;
     }
     fs::create_dir_all(foreign.join("src"))?;
-    let mut manifest = MANIFEST.to_owned();
+    let mut manifest = MANIFEST.replace("VERSION", VERSION);
     for name in published(root)? {
-        let archive = target.join(format!("{name}-0.1.0.crate"));
+        let archive = target.join(format!("{name}-{VERSION}.crate"));
         execute(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&foreign))?;
-        manifest += &format!("{name} = {{ path = \"{name}-0.1.0\" }}\n");
+        manifest += &format!("{name} = {{ path = \"{name}-{VERSION}\" }}\n");
     }
     manifest += "\n[workspace]\nexclude = [\"evenkeel*\"]\n";
     fs::write(foreign.join("Cargo.toml"), manifest)?;
