@@ -112,7 +112,7 @@ async fn claim_with<O: Object, C: Object>(
     let uid = Uid::new(meta.uid.as_deref().unwrap_or_default());
     let deleting = meta.deletion_timestamp.is_some();
     let mut claimed = Vec::new();
-    for entry in cx.list::<C>().in_namespace(namespace).owned_by(&uid).entries().await? {
+    for entry in cx.client().list::<C>().in_namespace(namespace).owned_by(&uid).entries().await? {
         if entry.meta().controller().is_none_or(|controller| controller.uid != uid) {
             continue;
         }
@@ -125,7 +125,7 @@ async fn claim_with<O: Object, C: Object>(
     if deleting {
         return Ok(claimed);
     }
-    let orphans = cx.list::<C>().in_namespace(namespace).index(ORPHANS, namespace);
+    let orphans = cx.client().list::<C>().in_namespace(namespace).index(ORPHANS, namespace);
     let orphans = orphans.matching(selector.clone()).entries().await?;
     let mut checked = false;
     for entry in orphans.into_iter().filter(|entry| !entry.meta().is_deleting()) {
@@ -136,7 +136,7 @@ async fn claim_with<O: Object, C: Object>(
         }
         let child = entry.decode::<C>()?;
         if adopt(cx, owner, &*child, finalizer).await? {
-            claimed.extend(cx.peek::<C>(&Key::of(&*child)).await?);
+            claimed.extend(cx.client().peek::<C>(&Key::of(&*child)).await?);
         }
     }
     Ok(claimed)
@@ -161,7 +161,7 @@ async fn adopt<O: Object, C: Object>(
     if let Some(finalizer) = finalizer {
         patch["metadata"]["finalizers"] = json!([finalizer]);
     }
-    match cx.patch::<C>(&Key::of(child), &Patch::Strategic(patch)).await {
+    match cx.client().patch::<C>(&Key::of(child), &Patch::Strategic(patch)).await {
         Ok(_) => Ok(true),
         Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(error.into()),
@@ -183,14 +183,14 @@ async fn release<O: Object, C: Object>(
     if let Some(finalizer) = finalizer {
         patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!([finalizer]);
     }
-    match cx.patch::<C>(entry.meta().key(), &Patch::Strategic(patch)).await {
+    match cx.client().patch::<C>(entry.meta().key(), &Patch::Strategic(patch)).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(()),
     }
 }
 
 async fn owner_exists<O: Object>(cx: &Context<O>, owner: &O) -> Result<bool> {
-    let live = cx.live().get::<O>(cx.key()).await?;
+    let live = cx.client().live().get::<O>(cx.key()).await?;
     Ok(live.is_some_and(|live| {
         live.meta().uid == owner.meta().uid && live.meta().deletion_timestamp.is_none()
     }))
@@ -217,6 +217,6 @@ pub(crate) async fn claimed_with_finalizer<O: Object, C: Object>(
 }
 
 fn decoded<O: Object, C: Object>(cx: &Context<O>, entries: &[Arc<Entry>]) -> Result<Vec<Arc<C>>> {
-    let cache = cx.cache();
+    let cache = cx.client().cache();
     entries.iter().map(|entry| Ok(cache.typed::<C>(entry)?)).collect()
 }

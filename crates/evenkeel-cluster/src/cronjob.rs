@@ -41,14 +41,14 @@ impl Reconciler for CronJobs {
         let spec = &cron.spec;
         let uid = Uid::new(cron.metadata.uid.as_deref().unwrap_or_default());
         let namespace = cx.key().namespace().unwrap_or_default();
-        let mut jobs = cx.list::<Job>().in_namespace(namespace).owned_by(&uid).await?;
+        let mut jobs = cx.client().list::<Job>().in_namespace(namespace).owned_by(&uid).await?;
         jobs.retain(|job| owner::is_controller(&*cron, &**job));
         let status = cron.status.clone().unwrap_or_default();
         let mut work = Work { cx, cron: &cron, spec, status, now: cx.clock().now(), jobs };
         work.clean_up_history().await?;
         let done = work.run().await;
         // What has been done is recorded even if the rest fails.
-        cx.patch_status(&*cron, cron.status.as_ref(), &work.status).await?;
+        cx.client().patch_status(&*cron, cron.status.as_ref(), &work.status).await?;
         Ok(match done? {
             Some(next) => {
                 let wait = next.duration_since(work.now);
@@ -121,7 +121,7 @@ impl Work<'_> {
             let name = active.name.as_deref().unwrap_or_default();
             let key = Key::new(self.cx.key().namespace(), name);
             // The active list may be newer than the Job cache.
-            if self.cx.live().get::<Job>(&key).await?.is_none() {
+            if self.cx.client().live().get::<Job>(&key).await?.is_none() {
                 self.cx.event("MissingJob", &format!("Active job went missing: {name}"));
                 self.remove_active(active.uid.as_ref());
             }
@@ -150,7 +150,9 @@ impl Work<'_> {
 
     async fn delete(&mut self, job: &Job) -> Result<()> {
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        if let Err(error) = self.cx.delete(job).propagation(PropagationPolicy::Background).await {
+        if let Err(error) =
+            self.cx.client().delete(job).propagation(PropagationPolicy::Background).await
+        {
             self.cx.warning_event("FailedDelete", &format!("Deleted job: {error}"));
             return Err(error.into());
         }
@@ -261,14 +263,14 @@ impl Work<'_> {
             _ => {}
         }
         let job = self.build_job(&name, time, zone)?;
-        let job = match self.cx.create(&job).await {
+        let job = match self.cx.client().create(&job).await {
             Ok(job) => {
                 self.cx.event("SuccessfulCreate", &format!("Created job {name}"));
                 job
             }
             Err(error) if error.is_already_exists() => {
                 let key = Key::new(self.cx.key().namespace(), &name);
-                let present = self.cx.live().get::<Job>(&key).await?;
+                let present = self.cx.client().live().get::<Job>(&key).await?;
                 // Created before a restart, or by another client. In the latter case it is not
                 // ours.
                 match present.filter(|job| owner::is_controller(self.cron, job)) {

@@ -78,7 +78,7 @@ impl Reconciler for DaemonSets {
         }
         let collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
         let history = History::sync(cx, &*set, &selector, &spec.template, collisions).await?;
-        let nodes = cx.list::<Node>().await?;
+        let nodes = cx.client().list::<Node>().await?;
         let nodes = nodes.into_iter().map(|node| {
             let eligibility = eligibility(&spec.template, &node);
             (node, eligibility)
@@ -145,7 +145,7 @@ impl Work<'_> {
 
     async fn create_pod(&mut self, node: &str) -> Result<()> {
         let pod = pod::build(self.set, self.spec, node, self.hash())?;
-        let made = self.cx.create(&pod).await?;
+        let made = self.cx.client().create(&pod).await?;
         let name = made.metadata.name.as_deref().unwrap_or_default();
         self.cx.event("SuccessfulCreate", &format!("Created pod: {name}"));
         self.pods.entry(node.to_owned()).or_default().push(made);
@@ -153,7 +153,7 @@ impl Work<'_> {
     }
 
     async fn delete_pod(&mut self, pod: &Pod) -> Result<()> {
-        self.cx.delete(pod).await?;
+        self.cx.client().delete(pod).await?;
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         self.cx.event("SuccessfulDelete", &format!("Deleted pod: {name}"));
         for pods in self.pods.values_mut() {
@@ -308,7 +308,7 @@ impl Work<'_> {
         status.updated_number_scheduled = positive(updated);
         status.number_available = positive(available);
         status.number_unavailable = positive(status.desired_number_scheduled - available);
-        self.cx.patch_status(self.set, self.set.status.as_ref(), &status).await?;
+        self.cx.client().patch_status(self.set, self.set.status.as_ref(), &status).await?;
         Ok(next)
     }
 }

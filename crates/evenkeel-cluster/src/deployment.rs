@@ -111,7 +111,7 @@ impl Rollout<'_> {
     async fn pods_of(&self, set: &ReplicaSet) -> Result<Vec<Arc<Pod>>> {
         let uid = evenkeel::Uid::new(set.metadata.uid.as_deref().unwrap_or_default());
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
-        Ok(self.cx.list::<Pod>().in_namespace(namespace).owned_by(&uid).await?)
+        Ok(self.cx.client().list::<Pod>().in_namespace(namespace).owned_by(&uid).await?)
     }
 }
 

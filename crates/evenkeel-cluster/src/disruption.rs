@@ -79,7 +79,10 @@ impl Reconciler for Budgets {
         if budget.status.as_ref() != Some(&status) {
             let next = PodDisruptionBudget { status: Some(status), ..(*budget).clone() };
             // Evictions update the same status, so it is written with a resourceVersion.
-            cx.subresource::<PodDisruptionBudget>(cx.key(), "status").update(&next).await?;
+            cx.client()
+                .subresource::<PodDisruptionBudget>(cx.key(), "status")
+                .update(&next)
+                .await?;
         }
         Ok(again.map_or(Action::done(), Action::requeue_after))
     }
@@ -92,7 +95,9 @@ async fn status(
 ) -> Result<(PodDisruptionBudgetStatus, Option<Duration>)> {
     let namespace = cx.key().namespace().unwrap_or_default();
     let pods = match selector(budget)? {
-        Some(selector) => cx.list::<Pod>().in_namespace(namespace).matching(selector).await?,
+        Some(selector) => {
+            cx.client().list::<Pod>().in_namespace(namespace).matching(selector).await?
+        }
         None => Vec::new(),
     };
     let (expected, desired) = expected(cx, budget, &pods).await?;

@@ -83,7 +83,7 @@ async fn selected_pods(cx: &Context<Service>, service: &Service) -> Result<Optio
         .map(|(name, value)| Expression::Equal(name.clone(), value.clone()))
         .collect();
     let namespace = cx.key().namespace().unwrap_or_default();
-    Ok(Some(cx.list::<Pod>().in_namespace(namespace).matching(labels).await?))
+    Ok(Some(cx.client().list::<Pod>().in_namespace(namespace).matching(labels).await?))
 }
 
 /// Returns the addresses of a pod in one IP family.

@@ -52,7 +52,8 @@ impl History {
                     "metadata": {"uid": present.metadata.uid},
                     "revision": next,
                 }));
-                let raised = cx.patch::<ControllerRevision>(&Key::of(&**present), &patch).await?;
+                let raised =
+                    cx.client().patch::<ControllerRevision>(&Key::of(&**present), &patch).await?;
                 all.retain(|revision| revision.metadata.uid != raised.metadata.uid);
                 all.push(raised.clone());
                 raised
@@ -81,7 +82,7 @@ impl History {
         let dead: Vec<_> = self.all.iter().filter(|revision| !live(revision)).collect();
         let beyond = dead.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
         for revision in dead.into_iter().take(beyond) {
-            cx.delete(&**revision).await?;
+            cx.client().delete(&**revision).await?;
         }
         Ok(())
     }
@@ -138,9 +139,10 @@ async fn create<O: Object>(
             revision: number,
         };
         owner::set_controller_reference(owner, &mut revision)?;
-        match cx.create(&revision).await {
+        match cx.client().create(&revision).await {
             Err(error) if error.is_already_exists() => {
-                let present = cx.live().get::<ControllerRevision>(&Key::of(&revision)).await?;
+                let present =
+                    cx.client().live().get::<ControllerRevision>(&Key::of(&revision)).await?;
                 let ours = present.filter(|present| {
                     owner::is_controller(owner, present) && present.data == revision.data
                 });

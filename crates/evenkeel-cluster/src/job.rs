@@ -209,7 +209,7 @@ impl Work<'_> {
         let mut active = self.active();
         if self.finish.is_some() {
             for pod in &active {
-                self.cx.delete(&**pod).await?;
+                self.cx.client().delete(&**pod).await?;
                 self.deleted_on_finish.extend(pod.metadata.uid.clone());
             }
             active.clear();
@@ -238,7 +238,7 @@ impl Work<'_> {
     async fn reread_pods(&mut self) -> Result<()> {
         let mut pods = Vec::with_capacity(self.pods.len());
         for pod in &self.pods {
-            let present = self.cx.get::<Pod>(&Key::of(&**pod)).await?;
+            let present = self.cx.client().get::<Pod>(&Key::of(&**pod)).await?;
             pods.extend(present.filter(|present| present.metadata.uid == pod.metadata.uid));
         }
         self.pods = pods;
@@ -308,8 +308,8 @@ impl Work<'_> {
             if !surplus.is_empty() {
                 for pod in surplus.iter().take(BURST) {
                     // It did not terminate by itself, so it does not count as failed.
-                    finalizers::remove(self.cx, &**pod, FINALIZER).await?;
-                    self.cx.delete(&**pod).await?;
+                    finalizers::remove(self.cx.client(), &**pod, FINALIZER).await?;
+                    self.cx.client().delete(&**pod).await?;
                     active.retain(|other| other.metadata.uid != pod.metadata.uid);
                 }
                 self.reread_pods().await?;
@@ -341,7 +341,7 @@ impl Work<'_> {
             vec![None; missing]
         };
         for index in indexes {
-            let made = match self.cx.create(&self.build_pod(index)?).await {
+            let made = match self.cx.client().create(&self.build_pod(index)?).await {
                 Err(error) if crate::replicaset::is_terminating(&error) => break,
                 made => made?,
             };

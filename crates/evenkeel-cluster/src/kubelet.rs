@@ -137,10 +137,10 @@ impl Reconciler for Kubelets {
         self.lifecycles().insert(cx.key().clone(), lifecycle);
         self.record(&pod, &events.into_list());
         if let Some(status) = status {
-            cx.patch_status(&*pod, pod.status.as_ref(), &status).await?;
+            cx.client().patch_status(&*pod, pod.status.as_ref(), &status).await?;
         }
         if over && pods::is_terminating(&pod) {
-            let delete = cx.delete(&*pod).grace_period(Duration::ZERO);
+            let delete = cx.client().delete(&*pod).grace_period(Duration::ZERO);
             match delete.await {
                 // Another pod has the name: this one is already deleted.
                 Err(error) if !error.is_conflict() => return Err(error.into()),
@@ -210,7 +210,9 @@ impl Kubelets {
     }
 
     async fn properties(&self, cx: &Context<Pod>, node: &str) -> Result<Option<NodeProperties>> {
-        let Some(entry) = cx.peek::<Node>(&Key::cluster(node)).await? else { return Ok(None) };
+        let Some(entry) = cx.client().peek::<Node>(&Key::cluster(node)).await? else {
+            return Ok(None);
+        };
         let version = entry.meta().version();
         let known = {
             let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -76,7 +76,7 @@ impl Reconciler for Namespaces {
         }
         let mut report = DeletionReport::default();
         let age = cx.clock().since(deleted.0);
-        let left = content::remove(cx, cx.key().name(), age, &mut report).await;
+        let left = content::remove(cx.client(), cx.key().name(), age, &mut report).await;
         let namespace = self.update_conditions(cx, namespace, &report).await?;
         if let Some(error) = report.error() {
             return Err(error.into());
@@ -108,7 +108,7 @@ impl Namespaces {
         }
         let mut next = (**namespace).clone();
         next.status.get_or_insert_default().phase = Some("Terminating".to_owned());
-        Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)
+        Ok(cx.client().subresource::<Namespace>(cx.key(), "status").update(&next).await?)
     }
 
     /// Writes the conditions.
@@ -123,7 +123,7 @@ impl Namespaces {
         if !report.set(conditions, &pods::timestamp(cx.clock())) {
             return Ok(namespace);
         }
-        Ok(cx.subresource::<Namespace>(cx.key(), "status").update(&next).await?)
+        Ok(cx.client().subresource::<Namespace>(cx.key(), "status").update(&next).await?)
     }
 
     /// Removes the finalizer `kubernetes`.
@@ -133,7 +133,7 @@ impl Namespaces {
             finalizers.retain(|name| name != FINALIZER);
             finalizers.sort_unstable();
         }
-        match cx.subresource::<Namespace>(cx.key(), "finalize").update(&next).await {
+        match cx.client().subresource::<Namespace>(cx.key(), "finalize").update(&next).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => Ok(()),
         }
@@ -142,7 +142,7 @@ impl Namespaces {
     /// Enqueues the namespace when the last object of one of these types is deleted. Returns true
     /// if one of them has none left already.
     async fn wait(&self, cx: &Context<Namespace>, kinds: Vec<Kind>) -> Result<bool> {
-        let cache = cx.cache();
+        let cache = cx.client().cache();
         let query = Query { namespace: Some(cx.key().name()), ..Query::default() };
         let mut subscriptions = Vec::with_capacity(kinds.len());
         let mut is_empty = false;

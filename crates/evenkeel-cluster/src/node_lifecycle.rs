@@ -181,7 +181,7 @@ impl Lifecycle {
     /// of it.
     async fn observe(&self, cx: &Context<Node>, node: Option<&Node>) -> Result<()> {
         if !self.zones().is_complete() {
-            let nodes = cx.list::<Node>().await?;
+            let nodes = cx.client().list::<Node>().await?;
             self.zones().add_all(nodes.iter().map(|node| &**node), Instant::now());
         }
         let changed = self.zones().observe(cx.key(), node, Instant::now());
@@ -220,7 +220,7 @@ impl Lifecycle {
     /// Returns the last heartbeat: of the lease, the status, or the creation of the node.
     async fn last_heartbeat(&self, cx: &Context<Node>, node: &Node) -> Result<Option<Timestamp>> {
         let key = Key::namespaced("kube-node-lease", cx.key().name());
-        let lease = cx.get::<Lease>(&key).await?;
+        let lease = cx.client().get::<Lease>(&key).await?;
         let renewed = lease.and_then(|lease| Some(lease.spec.as_ref()?.renew_time.as_ref()?.0));
         let reported = ready(node).filter(|ready| ready.status != "Unknown");
         let reported = reported.and_then(|ready| Some(ready.last_heartbeat_time.as_ref()?.0));
@@ -262,12 +262,12 @@ impl Lifecycle {
             "metadata": {"uid": node.metadata.uid},
             "status": {"conditions": conditions},
         }));
-        Ok(cx.subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?)
+        Ok(cx.client().subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?)
     }
 
     /// Marks the pods of an unreachable node as not ready.
     async fn mark_pods_not_ready(&self, cx: &Context<Node>) -> Result<()> {
-        for pod in cx.list::<Pod>().index(BY_NODE, cx.key().name()).await? {
+        for pod in cx.client().list::<Pod>().index(BY_NODE, cx.key().name()).await? {
             if !pods::is_ready(&pod) {
                 continue;
             }
@@ -327,7 +327,7 @@ impl Lifecycle {
             },
             "spec": {"taints": taints},
         }));
-        cx.patch::<Node>(cx.key(), &patch).await?;
+        cx.client().patch::<Node>(cx.key(), &patch).await?;
         Ok(())
     }
 }
@@ -349,7 +349,7 @@ impl Eviction {
             "Taint manager: deleting due to NoExecute taint",
         );
         if pods::patch_status(cx, pod, &json!({"conditions": [condition]})).await? {
-            cx.delete(pod).await?;
+            cx.client().delete(pod).await?;
         }
         Ok(())
     }
@@ -367,7 +367,7 @@ impl Reconciler for Eviction {
         }
         let now = cx.clock().now();
         let mut next: Option<Duration> = None;
-        for pod in cx.list::<Pod>().index(BY_NODE, cx.key().name()).await? {
+        for pod in cx.client().list::<Pod>().index(BY_NODE, cx.key().name()).await? {
             if pods::is_terminating(&pod) {
                 continue;
             }
@@ -423,7 +423,7 @@ impl Reconciler for PodGc {
             deleted().remove(cx.key());
             return Ok(Action::done());
         }
-        let pods = cx.list::<Pod>().index(BY_NODE, cx.key().name()).await?;
+        let pods = cx.client().list::<Pod>().index(BY_NODE, cx.key().name()).await?;
         if pods.is_empty() {
             deleted().remove(cx.key());
             return Ok(Action::done());
@@ -441,7 +441,7 @@ impl Reconciler for PodGc {
                 "PodGC: node no longer exists",
             );
             fail(cx, &pod, &json!({"phase": "Failed", "conditions": [condition]})).await?;
-            cx.delete(&*pod).grace_period(Duration::ZERO).await?;
+            cx.client().delete(&*pod).grace_period(Duration::ZERO).await?;
         }
         deleted().remove(cx.key());
         Ok(Action::done())

@@ -124,7 +124,7 @@ impl Reconciler for Nodes {
         let Some(node) = cx.object() else {
             let first = self.wanted.contains(name) && self.state().registered.insert(name.into());
             if first {
-                cx.create(&self.build_node(cx, name)).await?;
+                cx.client().create(&self.build_node(cx, name)).await?;
             } else {
                 self.state().forget(name);
             }
@@ -201,7 +201,7 @@ impl Nodes {
             "metadata": {"uid": node.metadata.uid},
             "spec": {"podCIDR": network, "podCIDRs": [network]},
         }));
-        cx.patch::<Node>(cx.key(), &patch).await?;
+        cx.client().patch::<Node>(cx.key(), &patch).await?;
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl Nodes {
                 "metadata": {"uid": node.metadata.uid},
                 "status": status,
             }));
-            cx.subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?;
+            cx.client().subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?;
         }
         self.state().reported.insert(name.to_owned(), now);
         Ok(())

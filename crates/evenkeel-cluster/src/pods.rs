@@ -51,7 +51,7 @@ pub(crate) async fn patch_status<K: Object>(
     status: &Value,
 ) -> Result<bool> {
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
-    let status = cx.subresource::<Pod>(&Key::of(pod), "status");
+    let status = cx.client().subresource::<Pod>(&Key::of(pod), "status");
     match status.patch::<Pod>(&Patch::Strategic(patch)).await {
         Err(error) if error.is_not_found() => Ok(false),
         written => {

@@ -130,7 +130,7 @@ impl<S: ReplicaSetLike> ReplicaSets<S> {
         let mut pod = pods::from_template(template, set).map_err(failed)?;
         pod.metadata.generate_name = Some(pods::name_prefix(cx.key().name()));
         for _ in 0..count {
-            let made = match cx.create(&pod).await {
+            let made = match cx.client().create(&pod).await {
                 Ok(made) => {
                     let name = made.metadata.name.as_deref().unwrap_or_default();
                     cx.event("SuccessfulCreate", &format!("Created pod: {name}"));
@@ -144,7 +144,7 @@ impl<S: ReplicaSetLike> ReplicaSets<S> {
                 }
             };
             if let Some(entry) =
-                cx.peek::<Pod>(&Key::of(&*made)).await.map_err(|e| failed(e.into()))?
+                cx.client().peek::<Pod>(&Key::of(&*made)).await.map_err(|e| failed(e.into()))?
             {
                 set_pods.push(SetPod { summary: PodSummary::of(&made), entry });
             }
@@ -175,7 +175,7 @@ impl<S: ReplicaSetLike> ReplicaSets<S> {
         });
         for &at in active.iter().take(count) {
             let meta = set_pods[at].entry.meta();
-            let delete = cx.delete_by_key::<Pod>(meta.key()).uid_precondition(meta.uid());
+            let delete = cx.client().delete_by_key::<Pod>(meta.key()).uid_precondition(meta.uid());
             delete.await.map_err(|error| failed(error.into()))?;
             cx.event("SuccessfulDelete", &format!("Deleted pod: {}", meta.key().name()));
             set_pods[at].summary.terminate();
@@ -231,7 +231,7 @@ impl<S: ReplicaSetLike> ReplicaSets<S> {
             conditions: conditions(old.as_deref(), failure, || pods::timestamp(cx.clock())),
         };
         let old = old.map(|old| S::Status::from(old.into_owned()));
-        cx.patch_status(set, old.as_ref(), &S::Status::from(status)).await?;
+        cx.client().patch_status(set, old.as_ref(), &S::Status::from(status)).await?;
         Ok(next.map_or(Action::done(), Action::requeue_after))
     }
 }

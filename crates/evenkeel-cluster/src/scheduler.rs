@@ -87,8 +87,8 @@ impl Scheduler {
     /// Fills the cache once, so that nothing is scheduled before all bound pods are counted.
     async fn load<K: evenkeel::Object>(&self, cx: &Context<K>) -> Result<()> {
         let load = async {
-            let nodes = cx.list::<Node>().await?;
-            let pods = cx.list::<Pod>().await?;
+            let nodes = cx.client().list::<Node>().await?;
+            let pods = cx.client().list::<Pod>().await?;
             let mut cache = self.cache();
             for node in nodes {
                 cache.put_node(&node);
@@ -203,8 +203,12 @@ impl Pods {
             return Ok(Action::requeue_after(wait));
         }
         let requirements = PodRequirements::of(pod);
-        let chosen =
-            scheduler.cache().schedule(cx.key(), pod, &requirements, &PodLister(cx.cache()));
+        let chosen = scheduler.cache().schedule(
+            cx.key(),
+            pod,
+            &requirements,
+            &PodLister(cx.client().cache()),
+        );
         let node = match chosen {
             Ok(node) => node,
             Err(reasons) => {
@@ -222,7 +226,7 @@ impl Pods {
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
-        match cx.subresource::<Pod>(cx.key(), "binding").create::<Value>(&binding).await {
+        match cx.client().subresource::<Pod>(cx.key(), "binding").create::<Value>(&binding).await {
             Ok(_) => {
                 let message = format!("Successfully assigned {} to {node}", cx.key());
                 cx.event("Scheduled", &message);

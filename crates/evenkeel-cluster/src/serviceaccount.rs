@@ -83,7 +83,7 @@ impl Reconciler for Accounts {
             return Ok(Action::done());
         };
         let key = Key::namespaced(cx.key().name(), DEFAULT);
-        if cx.get::<ServiceAccount>(&key).await?.is_none() {
+        if cx.client().get::<ServiceAccount>(&key).await?.is_none() {
             let account = ServiceAccount {
                 metadata: ObjectMeta {
                     name: Some(DEFAULT.to_owned()),
@@ -92,7 +92,7 @@ impl Reconciler for Accounts {
                 },
                 ..ServiceAccount::default()
             };
-            ignore_expected(cx.create(&account).await)?;
+            ignore_expected(cx.client().create(&account).await)?;
         }
         Ok(Action::done())
     }
@@ -111,11 +111,11 @@ impl Reconciler for RootCaPublisher {
         };
         let key = Key::namespaced(cx.key().name(), CONFIG_MAP);
         let data = BTreeMap::from([("ca.crt".to_owned(), self.certificate.clone())]);
-        match cx.get::<ConfigMap>(&key).await? {
+        match cx.client().get::<ConfigMap>(&key).await? {
             Some(map) if map.data.as_ref() == Some(&data) => {}
             Some(map) => {
                 let map = ConfigMap { data: Some(data), ..(*map).clone() };
-                ignore_expected(cx.update(&map).await)?;
+                ignore_expected(cx.client().update(&map).await)?;
             }
             None => {
                 let note = "The certificate authority of the API server, for clients that reach it \
@@ -133,7 +133,7 @@ impl Reconciler for RootCaPublisher {
                     data: Some(data),
                     ..ConfigMap::default()
                 };
-                ignore_expected(cx.create(&map).await)?;
+                ignore_expected(cx.client().create(&map).await)?;
             }
         }
         Ok(Action::done())

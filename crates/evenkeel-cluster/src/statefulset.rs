@@ -204,7 +204,7 @@ impl Work<'_> {
                 if !self.create_missing_pvcs(pod).await? {
                     return Ok(true);
                 }
-                let made = self.cx.create(&**pod).await?;
+                let made = self.cx.client().create(&**pod).await?;
                 self.record_event("SuccessfulCreate", "create", &made);
                 *slot = Slot::Filled(made);
                 return Ok(true);
@@ -247,7 +247,7 @@ impl Work<'_> {
     }
 
     async fn delete(&self, pod: &Pod) -> Result<()> {
-        self.cx.delete(pod).await?;
+        self.cx.client().delete(pod).await?;
         self.record_event("SuccessfulDelete", "delete", pod);
         Ok(())
     }
@@ -320,7 +320,7 @@ impl Work<'_> {
             observed_generation: self.set.metadata.generation,
             conditions: old.conditions.clone(),
         };
-        self.cx.patch_status(self.set, self.set.status.as_ref(), &status).await?;
+        self.cx.client().patch_status(self.set, self.set.status.as_ref(), &status).await?;
         let waits = found.iter().filter_map(|pod| pods::ready_since(pod));
         let waits = waits.map(|since| pods::available_in(since, self.min_ready(), self.now));
         Ok(waits.filter(|wait| !wait.is_zero()).min())

@@ -22,7 +22,7 @@ impl Reconciler for Marker {
         let mut marked = (*map).clone();
         marked.data.get_or_insert_default().insert("seen".into(), "yes".into());
         if marked.data != map.data {
-            cx.update(&marked).await?;
+            cx.client().update(&marked).await?;
         }
         Ok(Action::done())
     }
@@ -106,7 +106,7 @@ impl Reconciler for Spinner {
         let data = next.data.get_or_insert_default();
         let turns = data.get("turns").and_then(|turns| turns.parse().ok()).unwrap_or(0_u64);
         data.insert("turns".to_owned(), (turns + 1).to_string());
-        cx.update(&next).await?;
+        cx.client().update(&next).await?;
         Ok(Action::done())
     }
 }

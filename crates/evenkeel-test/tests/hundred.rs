@@ -27,7 +27,7 @@ impl Reconciler for Runner {
                 "metadata": {"labels": {"app": name}},
                 "spec": {"containers": [{"name": "app", "image": "app:1"}]}}},
         });
-        cx.apply(serde_json::from_value::<Deployment>(deployment)?).await?;
+        cx.apply_owned(serde_json::from_value::<Deployment>(deployment)?).await?;
         Ok(Action::done())
     }
 }

@@ -6,7 +6,6 @@ mod finalizer;
 
 mod status;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::client::{Client, Write};
@@ -21,9 +20,23 @@ pub(crate) use finalizer::CompletedCleanups;
 pub(crate) use status::StatusFields;
 pub use status::StatusUpdate;
 
-/// The context of one reconcile: the object, and a [`Client`] whose operations the journal records.
+/// The context of one reconcile: the object, what is done for it, and the [`client`](Self::client)
+/// for everything else.
 ///
-/// It derefs to the client: `cx.get::<Secret>(&key)`, `cx.list::<Pod>()`, `cx.delete(&pod)`.
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+/// # fn config_for(secret: &Secret) -> ConfigMap { ConfigMap::default() }
+/// # async fn reconcile(cx: &Context<ConfigMap>) -> Result<Action> {
+/// let Some(map) = cx.object() else { return Ok(Action::done()) };
+/// let secret = cx.client().get::<Secret>(&cx.key().sibling("token")).await?;
+/// if let Some(secret) = secret {
+///     cx.apply_owned(config_for(&secret)).await?;
+/// }
+/// cx.status(&map).condition(Condition::new("Ready", true, "Copied", "")).write().await?;
+/// # Ok(Action::done())
+/// # }
+/// ```
 pub struct Context<K> {
     pub(crate) key: Key,
     pub(crate) object: Option<Arc<K>>,
@@ -67,7 +80,7 @@ impl<K: Object> Context<K> {
         &self.clock
     }
 
-    /// Returns the client, for functions that take one.
+    /// Returns the client. The journal records its operations for this reconcile.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
@@ -84,7 +97,7 @@ impl<K: Object> Context<K> {
     /// that an object created in between is not changed either.
     ///
     /// [`Client::apply`] is for objects that are not owned.
-    pub fn apply<C: Object>(&self, mut child: C) -> Write<'_, C> {
+    pub fn apply_owned<C: Object>(&self, mut child: C) -> Write<'_, C> {
         if Kind::of::<C>().namespaced() && child.meta().namespace.is_none() {
             child.meta_mut().namespace = self.key.namespace().map(str::to_owned);
         }
@@ -99,14 +112,6 @@ impl<K: Object> Context<K> {
             Ok(uid) => write.owned_by(uid, format!("{} {}", Kind::of::<K>(), self.key)),
             Err(reason) => write.refuse(reason),
         }
-    }
-}
-
-impl<K> Deref for Context<K> {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.client
     }
 }
 

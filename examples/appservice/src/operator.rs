@@ -89,11 +89,11 @@ impl Reconciler for AppServices {
         let Some(app) = cx.finalize(FINALIZER, clean_up).await? else { return Ok(Action::done()) };
 
         if let Some(name) = app.spec.secret.as_deref()
-            && cx.live().get::<Secret>(&cx.key().sibling(name)).await?.is_none()
+            && cx.client().live().get::<Secret>(&cx.key().sibling(name)).await?.is_none()
         {
             return wait(cx, &app, "WaitingForSecret", &format!("waiting for Secret {name}")).await;
         }
-        let found = cx.get::<Deployment>(cx.key()).await?;
+        let found = cx.client().get::<Deployment>(cx.key()).await?;
         if found.as_ref().is_some_and(|found| !is_controller(&*app, &**found)) {
             let message = format!("Deployment {} is owned by another object", cx.key().name());
             return wait(cx, &app, "NameTaken", &message).await;
@@ -105,11 +105,11 @@ impl Reconciler for AppServices {
             tracing::info!("drift detected: {difference}");
             cx.event("DriftDetected", &difference);
         }
-        let deployment = cx.apply(deployment_for(&app)).force().await?;
+        let deployment = cx.apply_owned(deployment_for(&app)).force().await?;
         if found.is_none() {
             cx.event("Created", &format!("created Deployment {}", cx.key().name()));
         }
-        cx.apply(service_for(&app)).force().await?;
+        cx.apply_owned(service_for(&app)).force().await?;
         self.zone.set(&host, &address(cx.key()))?;
 
         let (up, wanted) = (ready_replicas(&deployment), app.spec.replicas);

@@ -19,7 +19,7 @@ pub(super) async fn run(
     let reconciler = reconciler_fn(move |site: Arc<Site>, cx: Context<Site>| {
         let progress = counted.clone();
         counted.clone().count_polls(async move {
-            cx.apply(child(&site)).await?;
+            cx.apply_owned(child(&site)).await?;
             let hosts = site.spec.hosts.len() as i32;
             let status = cx
                 .status(&site)

@@ -113,7 +113,7 @@ impl Rollout<'_> {
             "metadata": {"uid": set.metadata.uid, "annotations": annotations},
             "spec": {"minReadySeconds": min_ready},
         }));
-        Ok(self.cx.patch::<ReplicaSet>(&Key::of(&*set), &patch).await?)
+        Ok(self.cx.client().patch::<ReplicaSet>(&Key::of(&*set), &patch).await?)
     }
 
     /// Returns a ReplicaSet's annotations with those of the Deployment added, and whether any
@@ -157,7 +157,7 @@ impl Rollout<'_> {
         annotations.extend(self.replica_annotations());
         set.metadata.annotations = Some(annotations);
         owner::set_controller_reference(&*self.deployment, &mut set)?;
-        match self.cx.create(&set).await {
+        match self.cx.client().create(&set).await {
             Ok(set) => {
                 let name = set.metadata.name.clone().unwrap_or_default();
                 let message = format!("Created new replica set \"{name}\"");
@@ -184,7 +184,7 @@ impl Rollout<'_> {
         set: &ReplicaSet,
         error: &evenkeel::client::Error,
     ) -> Result<Option<Arc<ReplicaSet>>> {
-        let present = self.cx.live().get::<ReplicaSet>(&Key::of(set)).await?;
+        let present = self.cx.client().live().get::<ReplicaSet>(&Key::of(set)).await?;
         let ours = present.filter(|present| {
             let template = present.spec.as_ref().and_then(|spec| spec.template.as_ref());
             owner::is_controller(&*self.deployment, present)
@@ -217,7 +217,7 @@ impl Rollout<'_> {
             "annotations": {REVISION: number},
         }}));
         // Through the status subresource, as upstream: this is not a change of the desired state.
-        let status = self.cx.subresource::<Deployment>(self.cx.key(), "status");
+        let status = self.cx.client().subresource::<Deployment>(self.cx.key(), "status");
         self.deployment = status.patch(&patch).await?;
         Ok(())
     }
@@ -236,7 +236,7 @@ impl Rollout<'_> {
             let status = set.status.clone().unwrap_or_default();
             let observed = status.observed_generation >= set.metadata.generation;
             if status.replicas == 0 && replicas(set) == 0 && observed {
-                self.cx.delete(&**set).await?;
+                self.cx.client().delete(&**set).await?;
             }
         }
         Ok(())
@@ -258,7 +258,7 @@ impl Rollout<'_> {
             },
             "spec": {"replicas": size},
         }));
-        let written = self.cx.patch::<ReplicaSet>(&Key::of(&**set), &patch).await?;
+        let written = self.cx.client().patch::<ReplicaSet>(&Key::of(&**set), &patch).await?;
         self.store(&written);
         if scaled {
             self.record_scaling(set, replicas(set), size);

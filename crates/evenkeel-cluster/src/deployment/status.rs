@@ -112,7 +112,7 @@ impl Rollout<'_> {
         self.copy_replica_failure(&mut next, new);
         let wait = self.time_to_deadline(&next);
         let old = self.deployment.status.as_ref();
-        if let Some(written) = self.cx.patch_status(&*self.deployment, old, &next).await? {
+        if let Some(written) = self.cx.client().patch_status(&*self.deployment, old, &next).await? {
             self.deployment = written;
         }
         Ok(wait.map_or(Action::done(), Action::requeue_after))

@@ -45,12 +45,14 @@ async fn scale(
     let found = |uid: &str, replicas: Option<i32>| Some((uid.to_owned(), replicas.unwrap_or(1)));
     match (group, owner.kind.as_str()) {
         ("apps", "ReplicaSet") => {
-            let set = cx.get::<ReplicaSet>(&key).await?.filter(|set| same(&set.metadata, owner));
+            let set =
+                cx.client().get::<ReplicaSet>(&key).await?.filter(|set| same(&set.metadata, owner));
             let Some(set) = set else { return Ok(None) };
             if let Some(above) =
                 controller(&set.metadata).filter(|above| above.kind == "Deployment")
             {
-                let found_above = cx.get::<Deployment>(&cx.key().sibling(&above.name)).await?;
+                let found_above =
+                    cx.client().get::<Deployment>(&cx.key().sibling(&above.name)).await?;
                 let deployment = found_above.filter(|found| same(&found.metadata, above));
                 return Ok(deployment.and_then(|deployment| {
                     found(&above.uid, deployment.spec.as_ref().and_then(|spec| spec.replicas))
@@ -59,13 +61,17 @@ async fn scale(
             Ok(found(&owner.uid, set.spec.as_ref().and_then(|spec| spec.replicas)))
         }
         ("apps", "StatefulSet") => {
-            let set = cx.get::<StatefulSet>(&key).await?.filter(|set| same(&set.metadata, owner));
+            let set = cx
+                .client()
+                .get::<StatefulSet>(&key)
+                .await?
+                .filter(|set| same(&set.metadata, owner));
             Ok(set.and_then(|set| {
                 found(&owner.uid, set.spec.as_ref().and_then(|spec| spec.replicas))
             }))
         }
         ("", "ReplicationController") => {
-            let set = cx.get::<ReplicationController>(&key).await?;
+            let set = cx.client().get::<ReplicationController>(&key).await?;
             let set = set.filter(|set| same(&set.metadata, owner));
             Ok(set.and_then(|set| {
                 found(&owner.uid, set.spec.as_ref().and_then(|spec| spec.replicas))
@@ -83,13 +89,13 @@ async fn by_subresource(
     kind: &str,
     key: &Key,
 ) -> Result<Option<(String, i32)>> {
-    let types = Types::discover(cx.kube()).await?;
+    let types = Types::discover(cx.client().kube()).await?;
     let Some(found) = types.find(group, kind) else {
         return Err(
             format!("no matches for kind {kind:?} in version {:?}", owner.api_version).into()
         );
     };
-    match cx.dynamic(found).subresource(key, "scale").get::<Scale>().await {
+    match cx.client().dynamic(found).subresource(key, "scale").get::<Scale>().await {
         Ok(scale) if scale.metadata.uid.as_ref() == Some(&owner.uid) => {
             let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or_default();
             Ok(Some((owner.uid.clone(), replicas)))

@@ -36,11 +36,11 @@ impl Reconciler for Legacy {
     type Object = Service;
 
     async fn reconcile(&self, cx: &Context<Service>) -> Result<Action> {
-        let present = cx.get::<Endpoints>(cx.key()).await?;
+        let present = cx.client().get::<Endpoints>(cx.key()).await?;
         let Some(service) = cx.object() else {
             let ours = |endpoints: &Endpoints| label(endpoints, MANAGED_BY) == Some(MANAGER);
             if let Some(endpoints) = present.filter(|endpoints| ours(endpoints)) {
-                cx.delete(&*endpoints).await?;
+                cx.client().delete(&*endpoints).await?;
             }
             return Ok(Action::done());
         };
@@ -75,13 +75,13 @@ impl Reconciler for Legacy {
             next.metadata.annotations = None;
         }
         match present {
-            None => match cx.create(&next).await {
+            None => match cx.client().create(&next).await {
                 // The namespace is terminating, and the Service with it.
                 Err(error) if error.is_forbidden() => {}
                 result => drop(result?),
             },
             Some(present) if next == *present => {}
-            Some(_) => drop(cx.update(&next).await?),
+            Some(_) => drop(cx.client().update(&next).await?),
         }
         Ok(Action::done())
     }

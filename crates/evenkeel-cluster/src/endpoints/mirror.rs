@@ -47,13 +47,13 @@ impl Reconciler for Mirror {
 
     async fn reconcile(&self, cx: &Context<Endpoints>) -> Result<Action> {
         let existing = slices::existing(cx, MANAGER).await?;
-        let service = cx.get::<Service>(cx.key()).await?;
+        let service = cx.client().get::<Service>(cx.key()).await?;
         let mirrored = cx.object().filter(|endpoints| is_mirrored(endpoints));
         let (Some(endpoints), Some(_)) =
             (mirrored, service.filter(|service| !has_selector(service)))
         else {
             for slice in existing {
-                cx.delete(&*slice).await?;
+                cx.client().delete(&*slice).await?;
             }
             return Ok(Action::done());
         };
@@ -193,7 +193,7 @@ async fn write(
         match spare.get_mut(&next.address_type).and_then(Vec::pop) {
             Some(present) => update(cx, &present, next).await?,
             None if endpoints.metadata.deletion_timestamp.is_some() => {}
-            None => match cx.create(&next).await {
+            None => match cx.client().create(&next).await {
                 // The namespace is terminating, and the Endpoints with it.
                 Err(error) if error.is_forbidden() => return Ok(()),
                 result => drop(result?),
@@ -201,7 +201,7 @@ async fn write(
         }
     }
     for slice in spare.into_values().flatten() {
-        cx.delete(&*slice).await?;
+        cx.client().delete(&*slice).await?;
     }
     Ok(())
 }
@@ -221,7 +221,7 @@ async fn update(
         ..next
     };
     if next != *present {
-        cx.update(&next).await?;
+        cx.client().update(&next).await?;
     }
     Ok(())
 }

@@ -50,7 +50,8 @@ pub(super) async fn existing<K: Object>(
     cx: &Context<K>,
     manager: &str,
 ) -> Result<Vec<Arc<EndpointSlice>>> {
-    let slices = cx.list::<EndpointSlice>().in_namespace(cx.key().namespace().unwrap_or_default());
+    let slices =
+        cx.client().list::<EndpointSlice>().in_namespace(cx.key().namespace().unwrap_or_default());
     Ok(slices.label(SERVICE_NAME, cx.key().name()).label(MANAGED_BY, manager).await?)
 }
 
@@ -142,7 +143,7 @@ async fn endpoint(
     let publish = publish.unwrap_or_default();
     let node_name = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let node = match node_name.as_deref().filter(|name| !name.is_empty()) {
-        Some(name) => cx.get::<Node>(&Key::cluster(name)).await?,
+        Some(name) => cx.client().get::<Node>(&Key::cluster(name)).await?,
         None => None,
     };
     if node.is_none() && !publish {

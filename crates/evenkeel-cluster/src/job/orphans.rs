@@ -68,7 +68,7 @@ impl Reconciler for Orphans {
     async fn reconcile(&self, cx: &Context<Pod>) -> Result<Action> {
         let Some(pod) = cx.object() else { return Ok(Action::done()) };
         if !still_counts(cx, &pod).await? {
-            finalizers::remove(cx, &*pod, FINALIZER).await?;
+            finalizers::remove(cx.client(), &*pod, FINALIZER).await?;
         }
         Ok(Action::done())
     }
@@ -84,7 +84,7 @@ async fn still_counts(cx: &Context<Pod>, pod: &Pod) -> Result<bool> {
         return Ok(true);
     }
     let key = Key::new(cx.key().namespace(), &owner.name);
-    let job = cx.get::<Job>(&key).await?;
+    let job = cx.client().get::<Job>(&key).await?;
     let Some(job) = job.filter(|job| job.metadata.uid.as_ref() == Some(&owner.uid)) else {
         return Ok(false);
     };

@@ -56,7 +56,7 @@ impl Work<'_> {
         let mut released = HashSet::with_capacity(ended.len());
         let mut failure = None;
         for pod in ended {
-            match finalizers::remove(self.cx, &**pod, FINALIZER).await {
+            match finalizers::remove(self.cx.client(), &**pod, FINALIZER).await {
                 Ok(()) => drop(released.insert(pod.metadata.uid.clone())),
                 Err(error) => failure = Some(error),
             }
@@ -70,7 +70,7 @@ impl Work<'_> {
             return Ok(false);
         }
         let namespace = self.cx.key().namespace().unwrap_or_default();
-        let namespace = self.cx.peek::<Namespace>(&Key::cluster(namespace)).await?;
+        let namespace = self.cx.client().peek::<Namespace>(&Key::cluster(namespace)).await?;
         Ok(namespace.is_some_and(|namespace| namespace.meta().is_deleting()))
     }
 
@@ -196,11 +196,11 @@ impl Work<'_> {
 
     async fn write(&mut self) -> Result<()> {
         // Earlier writes of this reconcile are already in the cache.
-        let present = self.cx.get::<Job>(self.cx.key()).await?;
+        let present = self.cx.client().get::<Job>(self.cx.key()).await?;
         let Some(present) = present.filter(|p| p.metadata.uid == self.job.metadata.uid) else {
             return Ok(());
         };
-        self.cx.patch_status(&*present, present.status.as_ref(), &self.status).await?;
+        self.cx.client().patch_status(&*present, present.status.as_ref(), &self.status).await?;
         Ok(())
     }
 }

@@ -39,7 +39,7 @@ impl Reconciler for Expiry {
         match Duration::try_from(left) {
             Ok(left) if !left.is_zero() => Ok(Action::requeue_after(left)),
             _ => {
-                cx.delete(&*job).propagation(PropagationPolicy::Foreground).await?;
+                cx.client().delete(&*job).propagation(PropagationPolicy::Foreground).await?;
                 Ok(Action::done())
             }
         }

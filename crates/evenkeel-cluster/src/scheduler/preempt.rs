@@ -22,12 +22,17 @@ impl Pods {
         if policy == Some("Never") {
             return Ok(None);
         }
-        let found =
-            self.0.cache().select_victims(cx.key(), pod, requirements, &PodLister(cx.cache()));
+        let found = self.0.cache().select_victims(
+            cx.key(),
+            pod,
+            requirements,
+            &PodLister(cx.client().cache()),
+        );
         let Some((node, victims)) = found else { return Ok(None) };
         for key in victims {
             // Victims that are already terminating are only waited for.
-            let victim = cx.get::<Pod>(&key).await?.filter(|pod| !pods::is_terminating(pod));
+            let victim =
+                cx.client().get::<Pod>(&key).await?.filter(|pod| !pods::is_terminating(pod));
             if let Some(victim) = victim {
                 self.evict(cx, &victim).await?;
                 let uid = pod.metadata.uid.as_deref().unwrap_or_default();
@@ -46,7 +51,7 @@ impl Pods {
             "default-scheduler: preempting to accommodate a higher priority pod",
         );
         if pods::patch_status(cx, victim, &json!({"conditions": [condition]})).await? {
-            cx.delete(victim).await?;
+            cx.client().delete(victim).await?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ impl Work<'_> {
     /// would wait for storage that is about to be removed.
     pub(super) async fn create_missing_pvcs(&self, pod: &Pod) -> Result<bool> {
         for (key, template) in self.pvc_keys(pod) {
-            if let Some(present) = self.cx.get::<PersistentVolumeClaim>(&key).await? {
+            if let Some(present) = self.cx.client().get::<PersistentVolumeClaim>(&key).await? {
                 if present.metadata.deletion_timestamp.is_some() {
                     return Ok(false);
                 }
@@ -40,7 +40,7 @@ impl Work<'_> {
             if self.retention_policy().1 {
                 owner::set_controller_reference(self.set, &mut claim)?;
             }
-            match self.cx.create(&claim).await {
+            match self.cx.client().create(&claim).await {
                 Err(error) if !error.is_already_exists() => return Err(error.into()),
                 _ => {}
             }
@@ -68,7 +68,9 @@ impl Work<'_> {
     pub(super) async fn update_pvc_owners(&self, pod: &Pod, condemned: bool) -> Result<()> {
         let (scaled, deleted) = self.retention_policy();
         for (key, _) in self.pvc_keys(pod) {
-            let Some(claim) = self.cx.get::<PersistentVolumeClaim>(&key).await? else { continue };
+            let Some(claim) = self.cx.client().get::<PersistentVolumeClaim>(&key).await? else {
+                continue;
+            };
             let mut wanted: PersistentVolumeClaim = (*claim).clone();
             owner::remove_owner_reference(self.set, &mut wanted);
             owner::remove_owner_reference(pod, &mut wanted);
@@ -89,7 +91,7 @@ impl Work<'_> {
                     "uid": claim.metadata.uid,
                     "ownerReferences": owners(&wanted),
                 }}));
-                let _: Arc<PersistentVolumeClaim> = self.cx.patch(&key, &patch).await?;
+                let _: Arc<PersistentVolumeClaim> = self.cx.client().patch(&key, &patch).await?;
             }
         }
         Ok(())

@@ -39,7 +39,7 @@ impl Reconciler for Claims {
             return Ok(Action::done());
         }
         let Some(name) = named else { return self.bind_or_provision(cx, &claim).await };
-        let volume = cx.get::<PersistentVolume>(&Key::cluster(name)).await?;
+        let volume = cx.client().get::<PersistentVolume>(&Key::cluster(name)).await?;
         match volume {
             Some(volume)
                 if is_available_to(&volume, &claim) && matching::satisfies(&volume, &claim) =>
@@ -71,7 +71,7 @@ impl Claims {
         named: Option<&str>,
     ) -> Result<Action> {
         let volume = match named {
-            Some(name) => cx.get::<PersistentVolume>(&Key::cluster(name)).await?,
+            Some(name) => cx.client().get::<PersistentVolume>(&Key::cluster(name)).await?,
             None => None,
         };
         let lost = match volume {
@@ -112,7 +112,7 @@ impl Claims {
         claim: &Arc<PersistentVolumeClaim>,
     ) -> Result<Action> {
         let claim = provision::with_default_class(cx, claim).await?;
-        let volumes = cx.list::<PersistentVolume>().await?;
+        let volumes = cx.client().list::<PersistentVolume>().await?;
         if let Some(volume) = matching::find_best(&volumes, &claim)? {
             bind(cx, &claim, volume).await?;
             return Ok(Action::done());
@@ -141,7 +141,7 @@ async fn bind(
         let mut next = (*volume).clone();
         next.status.get_or_insert_default().phase = Some("Bound".to_owned());
         let key = Key::of(&next);
-        cx.subresource::<PersistentVolume>(&key, "status").update(&next).await?;
+        cx.client().subresource::<PersistentVolume>(&key, "status").update(&next).await?;
     }
     let mut next = claim.clone();
     let spec = next.spec.get_or_insert_default();
@@ -151,7 +151,7 @@ async fn bind(
         annotations.insert(BY_CONTROLLER.to_owned(), "yes".to_owned());
     }
     annotations.insert(COMPLETED.to_owned(), "yes".to_owned());
-    let mut next = if next == *claim { next } else { (*cx.update(&next).await?).clone() };
+    let mut next = if next == *claim { next } else { (*cx.client().update(&next).await?).clone() };
     let before = next.status.clone();
     let offered = volume.spec.as_ref();
     let status = next.status.get_or_insert_default();
@@ -182,7 +182,7 @@ async fn bind_volume(
         let annotations = next.metadata.annotations.get_or_insert_with(BTreeMap::new);
         annotations.insert(BY_CONTROLLER.to_owned(), "yes".to_owned());
     }
-    Ok(cx.update(&next).await?)
+    Ok(cx.client().update(&next).await?)
 }
 
 /// Returns the `claimRef` for a PVC.
@@ -219,6 +219,6 @@ async fn write_status(
     cx: &Context<PersistentVolumeClaim>,
     claim: &PersistentVolumeClaim,
 ) -> Result<()> {
-    cx.subresource::<PersistentVolumeClaim>(cx.key(), "status").update(claim).await?;
+    cx.client().subresource::<PersistentVolumeClaim>(cx.key(), "status").update(claim).await?;
     Ok(())
 }

@@ -90,14 +90,14 @@ impl Reconciler for Claims {
         if !is_protected(&*claim, CLAIM) {
             return Ok(Action::done());
         }
-        let pods = cx.list::<Pod>().index(PODS, cx.key().as_str()).await?;
+        let pods = cx.client().list::<Pod>().index(PODS, cx.key().as_str()).await?;
         if pods.iter().any(|pod| uses(pod, &claim)) {
             return Ok(Action::done());
         }
         // Pods and PVCs are watched separately: the cache may lack a pod that exists.
-        let pods = cx.live().list::<Pod>(cx.key().namespace(), "").await?;
+        let pods = cx.client().live().list::<Pod>(cx.key().namespace(), "").await?;
         if !pods.iter().any(|pod| uses(pod, &claim)) {
-            finalizers::remove(cx, &*claim, CLAIM).await?;
+            finalizers::remove(cx.client(), &*claim, CLAIM).await?;
         }
         Ok(Action::done())
     }
@@ -141,7 +141,7 @@ impl Reconciler for Volumes {
         let Some(volume) = cx.object() else { return Ok(Action::done()) };
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         if is_protected(&*volume, VOLUME) && phase != Some("Bound") {
-            finalizers::remove(cx, &*volume, VOLUME).await?;
+            finalizers::remove(cx.client(), &*volume, VOLUME).await?;
         }
         Ok(Action::done())
     }
@@ -158,10 +158,11 @@ impl Reconciler for Classes {
             return Ok(Action::done());
         }
         let name = cx.key().name();
-        let volumes = cx.list::<PersistentVolume>().index(CLASSES, name).entries().await?;
-        let claims = cx.list::<PersistentVolumeClaim>().index(CLASSES, name).entries().await?;
+        let volumes = cx.client().list::<PersistentVolume>().index(CLASSES, name).entries().await?;
+        let claims =
+            cx.client().list::<PersistentVolumeClaim>().index(CLASSES, name).entries().await?;
         if volumes.is_empty() && claims.is_empty() {
-            finalizers::remove(cx, &*class, CLASS).await?;
+            finalizers::remove(cx.client(), &*class, CLASS).await?;
         }
         Ok(Action::done())
     }

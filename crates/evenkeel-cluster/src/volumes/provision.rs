@@ -72,7 +72,7 @@ pub(super) async fn with_default_class(
     if matching::class(claim).is_some() {
         return Ok(claim.clone());
     }
-    let classes = cx.list::<StorageClass>().await?;
+    let classes = cx.client().list::<StorageClass>().await?;
     let defaults = classes.iter().filter(|class| {
         let annotations = class.metadata.annotations.as_ref();
         annotations.is_some_and(|all| all.get(DEFAULT_CLASS).is_some_and(|value| value == "true"))
@@ -85,7 +85,7 @@ pub(super) async fn with_default_class(
     let Some(class) = newest else { return Ok(claim.clone()) };
     let mut next = (**claim).clone();
     next.spec.get_or_insert_default().storage_class_name = class.metadata.name.clone();
-    Ok(cx.update(&next).await?)
+    Ok(cx.client().update(&next).await?)
 }
 
 /// Provisions a volume for the PVC if its class has a provisioner.
@@ -99,7 +99,7 @@ pub(super) async fn provision(
         cx.event("FailedBinding", text);
         return Ok(());
     }
-    let Some(class) = cx.get::<StorageClass>(&Key::cluster(name)).await? else {
+    let Some(class) = cx.client().get::<StorageClass>(&Key::cluster(name)).await? else {
         let text = format!("storageclass.storage.k8s.io {name:?} not found");
         cx.warning_event("ProvisioningFailed", &text);
         return Ok(());
@@ -112,7 +112,7 @@ pub(super) async fn provision(
     if class.provisioner == NO_PROVISIONER {
         return Ok(());
     }
-    match cx.create(&volume(claim, &class)).await {
+    match cx.client().create(&volume(claim, &class)).await {
         // The volume's event enqueues the PVC, which is bound then.
         Ok(made) => {
             let made = made.metadata.name.as_deref().unwrap_or_default();
@@ -127,7 +127,7 @@ pub(super) async fn provision(
 
 /// Whether a pod uses the PVC.
 async fn is_used(cx: &Context<PersistentVolumeClaim>) -> Result<bool> {
-    let pods = cx.list::<Pod>().index(PODS, cx.key().as_str()).await?;
+    let pods = cx.client().list::<Pod>().index(PODS, cx.key().as_str()).await?;
     Ok(pods.iter().any(|pod| !is_terminal(pod)))
 }
 

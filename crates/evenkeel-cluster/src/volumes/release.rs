@@ -64,11 +64,13 @@ async fn find(
     let name = reference.name.as_deref().unwrap_or_default();
     let key = Key::new(reference.namespace.as_deref(), name);
     let same = |claim: &PersistentVolumeClaim| claim.metadata.uid == reference.uid;
-    if let Some(claim) = cx.get::<PersistentVolumeClaim>(&key).await?.filter(|claim| same(claim)) {
+    if let Some(claim) =
+        cx.client().get::<PersistentVolumeClaim>(&key).await?.filter(|claim| same(claim))
+    {
         return Ok(Some(claim));
     }
     // Volumes and PVCs are watched separately: the cache may have a volume before its PVC.
-    let live = cx.live().get::<PersistentVolumeClaim>(&key).await?;
+    let live = cx.client().live().get::<PersistentVolumeClaim>(&key).await?;
     Ok(live.filter(same).map(Arc::new))
 }
 
@@ -81,7 +83,7 @@ async fn release(cx: &Context<PersistentVolume>, volume: &PersistentVolume) -> R
     let policy = volume.spec.as_ref();
     let policy = policy.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
     if policy == Some("Delete") && volume.metadata.deletion_timestamp.is_none() {
-        cx.delete(volume).await?;
+        cx.client().delete(volume).await?;
     }
     Ok(Action::done())
 }
@@ -98,7 +100,7 @@ async fn unbind(cx: &Context<PersistentVolume>, volume: &PersistentVolume) -> Re
             None => spec.claim_ref.get_or_insert_default().uid = None,
         }
     }
-    let next = cx.update(&next).await?;
+    let next = cx.client().update(&next).await?;
     set_phase(cx, &next, "Available").await?;
     Ok(Action::done())
 }
@@ -117,7 +119,7 @@ async fn set_phase(
     }
     let mut next = volume.clone();
     next.status.get_or_insert_default().phase = Some(wanted.to_owned());
-    match cx.subresource::<PersistentVolume>(cx.key(), "status").update(&next).await {
+    match cx.client().subresource::<PersistentVolume>(cx.key(), "status").update(&next).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
         _ => Ok(()),
     }

@@ -73,7 +73,7 @@ async fn write_cancelled_by_a_timeout_is_recorded_with_unknown_outcome() {
             let _ = sender.try_send(map.data.clone());
             if map.data.is_none() {
                 let patch = evenkeel::client::Patch::Merge(json!({"data": {"a": "b"}}));
-                cx.patch::<ConfigMap>(cx.key(), &patch).await?;
+                cx.client().patch::<ConfigMap>(cx.key(), &patch).await?;
             }
             Ok(Action::done())
         }

@@ -192,7 +192,7 @@ async fn unchanged_apply_of_an_uncached_type_is_recorded_as_unchanged() {
         evenkeel::reconciler_fn(|_: Arc<ConfigMap>, cx: Context<ConfigMap>| async move {
             let mut child = evenkeel::k8s_openapi::api::core::v1::ServiceAccount::default();
             child.metadata.name = Some("child".to_owned());
-            cx.apply(child).await?;
+            cx.apply_owned(child).await?;
             let again = cx.causes().kinds().contains(evenkeel::queue::CauseKind::Listed);
             Ok(if again { Action::requeue() } else { Action::done() })
         });

@@ -21,7 +21,7 @@ impl<C: evenkeel::Object> Reconciler for Maker<C> {
     type Object = ConfigMap;
 
     async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
-        let applied = cx.apply(self.child.clone()).force().await;
+        let applied = cx.apply_owned(self.child.clone()).force().await;
         let _ = self.outcome.try_send(applied.map_err(|error| error.to_string()));
         Ok(Action::done())
     }

@@ -97,7 +97,7 @@ impl Reconciler for Parent {
                 "metadata": {"labels": {"a": "b"}},
                 "spec": {"containers": [{"name": "c", "image": "i"}]}}},
         }))?;
-        let applied = cx.apply(child).force().await?;
+        let applied = cx.apply_owned(child).force().await?;
         let _ = self.0.try_send(applied.spec.as_ref().and_then(|spec| spec.replicas));
         Ok(Action::done())
     }

@@ -234,7 +234,7 @@ async fn applied_children_are_owned_and_in_the_owners_namespace() {
             let child = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
                 "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
             let child: Deployment = serde_json::from_value(child)?;
-            let _ = self.0.try_send(cx.apply(child).await?);
+            let _ = self.0.try_send(cx.apply_owned(child).await?);
             Ok(Action::done())
         }
     }
@@ -429,12 +429,12 @@ async fn owned_apply_does_not_change_objects_of_other_controllers() {
             if cx.key().name() == "owner" {
                 let mut child = ConfigMap::default();
                 child.metadata.name = Some("child".to_owned());
-                let refused = cx.apply(child.clone()).force().await.unwrap_err();
+                let refused = cx.apply_owned(child.clone()).force().await.unwrap_err();
                 let _ = self.0.try_send(refused.to_string());
                 let (owner, found) =
-                    (cx.object().unwrap(), cx.get(&cx.key().sibling("child")).await?);
-                cx.adopt(&*owner, &*found.unwrap() as &ConfigMap).await?;
-                let applied = cx.apply(child).force().await?;
+                    (cx.object().unwrap(), cx.client().get(&cx.key().sibling("child")).await?);
+                cx.client().adopt(&*owner, &*found.unwrap() as &ConfigMap).await?;
+                let applied = cx.apply_owned(child).force().await?;
                 let _ = self
                     .0
                     .try_send(format!("{}", evenkeel::owner::is_controller(&*owner, &*applied)));

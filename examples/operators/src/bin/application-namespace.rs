@@ -67,9 +67,9 @@ impl Reconciler for ApplicationNamespaces {
             return Err(terminal(message));
         }
 
-        let found = cx.get::<Namespace>(&Key::cluster(name)).await?;
+        let found = cx.client().get::<Namespace>(&Key::cluster(name)).await?;
         if let Some(found) = found.filter(|found| !is_controller(&*app, &**found)) {
-            match cx.adopt(&*app, &*found).await {
+            match cx.client().adopt(&*app, &*found).await {
                 Ok(_) => cx.event("Adopted", &format!("adopted Namespace {name}")),
                 Err(AdoptError::Owner(owned)) => {
                     cx.warning_event("NotAdopted", &owned.to_string());
@@ -81,7 +81,7 @@ impl Reconciler for ApplicationNamespaces {
                 Err(error) => return Err(error.into()),
             }
         }
-        cx.apply(namespace_for(&app)).force().await?;
+        cx.apply_owned(namespace_for(&app)).force().await?;
         let message = format!("Namespace {name} is owned by team {}", app.spec.team);
         let ready = Condition::new("Ready", true, "Owned", &message);
         cx.status(&app).condition(ready).write().await?;
@@ -96,10 +96,11 @@ async fn orphan_if_requested(
     app: &ApplicationNamespace,
 ) -> Result<()> {
     if app.spec.on_delete == OnDelete::Orphan
-        && let Some(owned) = cx.get::<Namespace>(&Key::cluster(&app.spec.namespace_name)).await?
+        && let Some(owned) =
+            cx.client().get::<Namespace>(&Key::cluster(&app.spec.namespace_name)).await?
         && is_controller(app, &*owned)
     {
-        cx.orphan(app, &*owned).await?;
+        cx.client().orphan(app, &*owned).await?;
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ impl Reconciler for Reloader {
         for key in &used {
             fingerprint.add(key.as_str());
             // A missing ConfigMap is skipped; its creation triggers another reconcile.
-            if let Some(map) = cx.get::<ConfigMap>(key).await? {
+            if let Some(map) = cx.client().get::<ConfigMap>(key).await? {
                 fingerprint.add(&serde_json::to_string(&(&map.data, &map.binary_data))?);
             }
         }
@@ -47,7 +47,7 @@ impl Reconciler for Reloader {
         }
         let annotations = json!({ FINGERPRINT: fingerprint });
         let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
-        cx.patch::<Deployment>(cx.key(), &Patch::Merge(patch)).await?;
+        cx.client().patch::<Deployment>(cx.key(), &Patch::Merge(patch)).await?;
         if present.is_some() {
             cx.event("Reloaded", "restarted because a ConfigMap changed");
         }

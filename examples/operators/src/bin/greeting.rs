@@ -23,7 +23,7 @@ impl Reconciler for Greetings {
         let mut map = ConfigMap::default();
         map.metadata.name = Some(greeting.name_any());
         map.data = Some([("text".to_owned(), format!("Hello, {}!", greeting.spec.name))].into());
-        cx.apply(map).force().await?;
+        cx.apply_owned(map).force().await?;
         Ok(Action::done())
     }
 }

@@ -46,13 +46,13 @@ impl Reconciler for LabelMigrations {
         let LabelMigrationSpec { from, to } = &migration.spec;
         let namespace = cx.key().namespace().unwrap_or_default();
         let old = Expression::Exists(from.clone());
-        let maps = cx.list::<ConfigMap>().in_namespace(namespace).matching(old).await?;
+        let maps = cx.client().list::<ConfigMap>().in_namespace(namespace).matching(old).await?;
         for map in &maps {
             // The resourceVersion makes the patch fail with a conflict if the object changed.
             let labels = json!({ from: null, to: map.labels().get(from) });
             let version = map.resource_version();
             let patch = json!({"metadata": {"labels": labels, "resourceVersion": version}});
-            cx.patch::<ConfigMap>(&Key::of(&**map), &Patch::Merge(patch)).await?;
+            cx.client().patch::<ConfigMap>(&Key::of(&**map), &Patch::Merge(patch)).await?;
         }
         let message = format!("migrated {} ConfigMaps with label {from}", maps.len());
         let complete = Condition::new("Complete", true, "Migrated", &message);

@@ -41,7 +41,7 @@ impl Reconciler for Checks {
 
     async fn reconcile(&self, cx: &Context<SecretCheck>) -> Result<Action> {
         let Some(check) = cx.object() else { return Ok(Action::done()) };
-        let complete = match cx.live().get::<Secret>(&secret_of(&check)).await? {
+        let complete = match cx.client().live().get::<Secret>(&secret_of(&check)).await? {
             Some(secret) => complete(&check.spec, &secret),
             None => Condition::new("Complete", false, "NoSecret", "the Secret does not exist"),
         };

@@ -51,7 +51,7 @@ impl Reconciler for Mirrors {
         let MirrorSpec { file, every_seconds } = &mirror.spec;
         let fresh = match std::fs::read_to_string(self.dir.join(file)) {
             Ok(content) => {
-                cx.apply(config_map_for(&mirror, content)).force().await?;
+                cx.apply_owned(config_map_for(&mirror, content)).force().await?;
                 Condition::new("Fresh", true, "Mirrored", &format!("mirrored {file}"))
             }
             // The ConfigMap keeps the last content.

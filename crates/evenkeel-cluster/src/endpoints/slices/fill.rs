@@ -162,17 +162,17 @@ impl SlicePlan {
 
     pub(super) async fn apply(self, cx: &Context<Service>) -> Result<()> {
         for slice in &self.create {
-            match cx.create(slice).await {
+            match cx.client().create(slice).await {
                 // The namespace is terminating, and the Service with it.
                 Err(error) if error.is_forbidden() => return Ok(()),
                 result => drop(result?),
             }
         }
         for slice in &self.update {
-            cx.update(slice).await?;
+            cx.client().update(slice).await?;
         }
         for slice in &self.delete {
-            cx.delete(&**slice).await?;
+            cx.client().delete(&**slice).await?;
         }
         Ok(())
     }
