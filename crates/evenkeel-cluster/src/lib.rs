@@ -104,7 +104,7 @@ pub enum StartError {
         name: String,
     },
     /// A controller could not be set up.
-    #[error("controller {name}: {source}")]
+    #[error("cannot register controller {name}")]
     Controller {
         /// Which one.
         name: &'static str,
@@ -197,7 +197,10 @@ impl Cluster {
         while let Some(ended) = self.running.join_next().await {
             match ended {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "controllers stopped with an error"),
+                Ok(Err(error)) => {
+                    let error = evenkeel::chain(&error);
+                    tracing::error!(error, "controllers stopped with an error");
+                }
                 Err(error) => tracing::error!(%error, "controllers stopped with an error"),
             }
         }

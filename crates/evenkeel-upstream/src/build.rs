@@ -58,10 +58,10 @@ const STAGING: [&str; 33] = [
 #[non_exhaustive]
 pub enum BuildError {
     /// The `go` command cannot be run.
-    #[error("no Go toolchain: {0}")]
-    NoGo(io::Error),
+    #[error("no Go toolchain")]
+    NoGo(#[source] io::Error),
     /// A file of the cache cannot be written.
-    #[error("{path}: {source}")]
+    #[error("cannot use {}", path.display())]
     Cache {
         /// The file or directory.
         path: PathBuf,

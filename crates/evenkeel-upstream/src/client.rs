@@ -49,7 +49,7 @@ impl std::fmt::Debug for Credentials {
 #[non_exhaustive]
 pub enum ClientError {
     /// The connection failed.
-    #[error("cannot connect: {0}")]
+    #[error("cannot connect")]
     Connect(#[from] io::Error),
     /// The credentials cannot be parsed.
     #[error("invalid credentials: {0}")]
@@ -58,7 +58,7 @@ pub enum ClientError {
     #[error(transparent)]
     Http(#[from] hyper::Error),
     /// The request is malformed.
-    #[error("invalid request: {0}")]
+    #[error("invalid request")]
     Request(#[from] http::Error),
 }
 

@@ -51,7 +51,7 @@ impl Default for Options {
 #[non_exhaustive]
 pub enum StartError {
     /// A directory cannot be created or a port cannot be bound.
-    #[error("cannot prepare: {0}")]
+    #[error("cannot prepare the cluster")]
     Io(#[from] io::Error),
     /// The certificates cannot be generated.
     #[error(transparent)]
@@ -74,7 +74,7 @@ pub enum StartError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// etcd rejected the compaction.
-    #[error("cannot compact etcd: {0}")]
+    #[error("cannot compact etcd")]
     Compact(#[from] etcd::EtcdError),
 }
 

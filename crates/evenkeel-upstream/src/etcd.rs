@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 #[non_exhaustive]
 pub enum EtcdError {
     /// The connection failed.
-    #[error("cannot connect: {0}")]
+    #[error("cannot connect")]
     Connect(#[from] io::Error),
     /// The connection broke.
     #[error(transparent)]

@@ -41,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Why a program cannot be started.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot start {program}: {source}")]
+#[error("cannot start {program}")]
 pub struct SpawnError {
     program: String,
     source: io::Error,

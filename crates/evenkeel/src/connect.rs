@@ -37,7 +37,7 @@ pub use self::config::ConfigError;
 pub(crate) use self::config::connect;
 pub(crate) use self::transport::Transport;
 
-use crate::error::{BoxError, chain};
+use crate::error::{BoxError, causes, chain};
 
 /// The idle time before the first TCP keepalive probe.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(15);
@@ -64,7 +64,7 @@ pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 /// Connects to the cluster of `access`.
 async fn open(access: Access) -> Result<Transport, ConfigError> {
     let config = access.load().await?;
-    let failed = |error| ConfigError::Client(Box::new(error));
+    let failed = |error: kube::Error| ConfigError::Client(error.into());
     let namespace = config.default_namespace.clone();
     match stack(&config).map_err(failed)? {
         Some(stack) => {
@@ -173,7 +173,7 @@ impl Shared {
         }
         *read = Some(Instant::now());
         let stack = match self.access.load().await {
-            Ok(config) => stack(&config).map_err(|error| ConfigError::Client(Box::new(error))),
+            Ok(config) => stack(&config).map_err(|error| ConfigError::Client(error.into())),
             Err(error) => Err(error),
         };
         match stack {
@@ -191,7 +191,7 @@ impl Shared {
 
 /// Returns whether the connection or TLS failed.
 fn is_connection(error: &(dyn StdError + 'static)) -> bool {
-    std::iter::successors(Some(error), |&cause| cause.source()).any(|cause| {
+    causes(error).any(|cause| {
         let connect = cause
             .downcast_ref::<hyper_util::client::legacy::Error>()
             .is_some_and(hyper_util::client::legacy::Error::is_connect);

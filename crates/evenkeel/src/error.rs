@@ -3,9 +3,17 @@
 //! Every error and every string converts into it with `?`. Its `Debug`, which is printed when
 //! `main` returns an error, is the message and its causes.
 
+mod retry;
+
+#[cfg(test)]
+mod tests;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::ops::Deref;
+
+pub(crate) use retry::{Retry, RetryPolicy};
+pub use retry::{retry_after, terminal};
 
 /// A boxed error; types that convert into it also convert into [`Error`].
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
@@ -16,7 +24,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Any error with its causes.
 ///
 /// It derefs to [`std::error::Error`], for `source` and `downcast_ref`. As in `anyhow`, it does not
-/// implement that trait itself, so that `?` can convert every error.
+/// implement that trait itself, so that `?` can convert every error. [`find`](Error::find) also
+/// finds an error that is wrapped.
 ///
 /// | format  | prints                                     |
 /// |---------|--------------------------------------------|
@@ -24,7 +33,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | `{:#}`  | the message and its causes on one line     |
 /// | `{:?}`  | the message and its causes, a line each    |
 ///
-/// A cause is omitted if its text is part of the text before it.
+/// The errors of this crate never print their cause: it is their `source`. Those of some other
+/// crates do both, so a cause is omitted if its text is part of the text before it.
 ///
 /// ```
 /// use evenkeel::Result;
@@ -49,6 +59,29 @@ impl Error {
     #[must_use]
     pub fn into_boxed(self) -> BoxError {
         self.0
+    }
+
+    /// Returns the first error of type `T` among this error and its causes.
+    ///
+    /// Neither [`terminal`] and [`retry_after`] nor errors that return it as their source hide it.
+    ///
+    /// ```
+    /// use evenkeel::{Error, client, terminal};
+    ///
+    /// fn is_conflict(error: &Error) -> bool {
+    ///     error.find::<client::Error>().is_some_and(client::Error::is_conflict)
+    /// }
+    ///
+    /// let error = terminal("three".parse::<i32>().unwrap_err());
+    /// assert!(error.find::<std::num::ParseIntError>().is_some());
+    /// assert!(!is_conflict(&error));
+    /// ```
+    #[must_use]
+    pub fn find<T: StdError + 'static>(&self) -> Option<&T> {
+        causes(&*self.0).find_map(|cause| {
+            let wrapped = || cause.downcast_ref::<RetryPolicy>()?.error.downcast_ref();
+            cause.downcast_ref().or_else(wrapped)
+        })
     }
 }
 
@@ -82,59 +115,32 @@ impl fmt::Debug for Error {
 }
 
 /// Returns the error and its causes on one line.
+///
+/// ```
+/// let error = std::io::Error::other("connection refused");
+/// assert_eq!(evenkeel::chain(&error), "connection refused");
+/// ```
 #[must_use]
 pub fn chain(error: &(dyn StdError + 'static)) -> String {
     joined(error, ": ")
 }
 
-fn joined(error: &(dyn StdError + 'static), separator: &str) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        // Errors of other crates often include the text of their source.
-        if !text.contains(&cause_text) {
-            text.push_str(separator);
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
+/// Returns the error and its causes, outermost first.
+pub(crate) fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&cause| cause.source())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("cannot start")]
-    struct Outer(#[source] Middle);
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("cannot read the kubeconfig: {0}")]
-    struct Middle(#[source] std::io::Error);
-
-    fn failed() -> Result<()> {
-        let missing = std::io::Error::other("no such file");
-        Err(Outer(Middle(missing)))?;
-        Ok(())
+fn joined(error: &(dyn StdError + 'static), separator: &str) -> String {
+    let mut text = error.to_string();
+    for cause in causes(error).skip(1).filter(|cause| !cause.is::<RetryPolicy>()) {
+        let cause = cause.to_string();
+        // Errors of other crates often include the text of their source.
+        if !text.contains(&cause) {
+            text.push_str(separator);
+            text.push_str(&cause);
+        }
     }
-
-    #[test]
-    fn debug_prints_the_message_and_each_cause_once() {
-        let error = failed().unwrap_err();
-        let lines = "cannot start\n  caused by: cannot read the kubeconfig: no such file";
-        assert_eq!(format!("{error:?}"), lines);
-        assert_eq!(format!("{error:#}"), "cannot start: cannot read the kubeconfig: no such file");
-        assert_eq!(error.to_string(), "cannot start");
-    }
-
-    #[test]
-    fn texts_and_boxed_errors_convert() {
-        let from_text = || -> Result<()> { Err("plain")? };
-        assert_eq!(format!("{:?}", from_text().unwrap_err()), "plain");
-        let from_box = || -> Result<()> { Err(BoxError::from("boxed"))? };
-        assert_eq!(format!("{:?}", from_box().unwrap_err()), "boxed");
-        assert!(failed().unwrap_err().downcast_ref::<Outer>().is_some());
-    }
+    text
 }

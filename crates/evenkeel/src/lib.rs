@@ -111,13 +111,13 @@ pub use clock::Clock;
 pub use condition::{Condition, ConditionStatus, Conditions};
 pub use context::{Context, StatusUpdate};
 pub use controller::{ControllerHandle, Watch};
-pub use error::{BoxError, Error, Result, chain};
+pub use error::{BoxError, Error, Result, chain, retry_after, terminal};
 pub use events::{EventRecorder, object_reference};
 pub use handler::MapContext;
 pub use key::Key;
 pub use kind::{Kind, Object, Scope};
 pub use manager::Manager;
-pub use reconcile::{Action, Reconciler, reconciler_fn, retry_after, terminal};
+pub use reconcile::{Action, Reconciler, reconciler_fn};
 pub use source::{KeySender, Source};
 pub use uid::Uid;
 

@@ -1,7 +1,6 @@
-//! Reconcilers, their result and their errors.
+//! Reconcilers and their result.
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use crate::client;
 use crate::context::Context;
-use crate::error::{BoxError, Error, Result};
+use crate::error::{Result, Retry, RetryPolicy, causes};
 use crate::kind::Object;
 
 /// Reconciles objects of one type, one object at a time.
@@ -40,8 +39,8 @@ pub trait Reconciler: Send + Sync + 'static {
 
     /// Reconciles the object of `cx`.
     ///
-    /// An error is retried with exponential backoff, unless wrapped by [`terminal`] or
-    /// [`retry_after`].
+    /// An error is retried with exponential backoff, unless wrapped by [`terminal`](crate::terminal) or
+    /// [`retry_after`](crate::retry_after).
     fn reconcile(&self, cx: &Context<Self::Object>) -> impl Future<Output = Result<Action>> + Send;
 }
 
@@ -147,104 +146,22 @@ impl Action {
     }
 }
 
-/// Wraps `error` so that it is not retried until the object changes or is resynced.
-///
-/// ```
-/// use evenkeel::{Action, Result, terminal};
-///
-/// fn check(replicas: i32) -> Result<Action> {
-///     if replicas < 0 {
-///         return Err(terminal("replicas must not be negative"));
-///     }
-///     Ok(Action::done())
-/// }
-/// ```
-pub fn terminal(error: impl Into<Error>) -> Error {
-    RetryError::wrap(error.into(), Retry::Never)
-}
-
-/// Wraps `error` so that it is retried after `delay` instead of the backoff.
-pub fn retry_after(error: impl Into<Error>, delay: Duration) -> Error {
-    RetryError::wrap(error.into(), Retry::After(delay))
-}
-
-/// How an error is retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
-    BackOff,
-    After(Duration),
-    Never,
-}
-
-/// An error with a retry policy.
-///
-/// The policy is in the source: a transparent wrapper hides this error itself from the chain of
-/// sources, but not its source.
-#[derive(Debug)]
-struct RetryError {
-    inner: RetryPolicy,
-}
-
-#[derive(Debug)]
-struct RetryPolicy {
-    error: BoxError,
-    retry: Retry,
-}
-
-impl RetryError {
-    fn wrap(error: Error, retry: Retry) -> Error {
-        Error::new(Self { inner: RetryPolicy { error: error.into_boxed(), retry } })
-    }
-}
-
-impl fmt::Display for RetryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl fmt::Display for RetryPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl StdError for RetryError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.inner)
-    }
-}
-
-impl StdError for RetryPolicy {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.error)
-    }
-}
-
-impl Retry {
-    /// Returns the retry policy of `error` or of one of its sources.
-    pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(policy) = error.downcast_ref::<RetryPolicy>() {
-                return policy.retry;
-            }
-            // The server's Retry-After replaces the backoff.
-            let retry_after =
-                error.downcast_ref::<client::Error>().and_then(client::Error::retry_after);
-            if let Some(delay) = retry_after {
-                return Self::After(delay);
-            }
-            next = error.source();
+/// Returns the retry policy of `error` or of one of its causes.
+pub(crate) fn retry_policy(error: &(dyn StdError + 'static)) -> Retry {
+    let policy = causes(error).find_map(|cause| {
+        if let Some(policy) = cause.downcast_ref::<RetryPolicy>() {
+            return Some(policy.retry);
         }
-        Self::BackOff
-    }
+        // The server's Retry-After replaces the backoff.
+        cause.downcast_ref::<client::Error>()?.retry_after().map(Retry::After)
+    });
+    policy.unwrap_or(Retry::BackOff)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::chain;
+    use crate::error::{BoxError, chain, retry_after, terminal};
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]
@@ -253,11 +170,11 @@ mod tests {
     #[test]
     fn retry_policy_survives_wrapping() {
         let error = Outer(terminal("inner").into_boxed());
-        assert_eq!(Retry::of(&error), Retry::Never);
+        assert_eq!(retry_policy(&error), Retry::Never);
         let error =
             Outer(Box::new(Outer(retry_after("inner", Duration::from_secs(3)).into_boxed())));
-        assert_eq!(Retry::of(&error), Retry::After(Duration::from_secs(3)));
-        assert_eq!(Retry::of(&Outer("plain".into())), Retry::BackOff);
+        assert_eq!(retry_policy(&error), Retry::After(Duration::from_secs(3)));
+        assert_eq!(retry_policy(&Outer("plain".into())), Retry::BackOff);
     }
 
     #[test]
@@ -267,7 +184,7 @@ mod tests {
         struct Transparent(BoxError);
 
         let error = Transparent(Box::new(Transparent(terminal("inner").into_boxed())));
-        assert_eq!(Retry::of(&error), Retry::Never);
+        assert_eq!(retry_policy(&error), Retry::Never);
         assert_eq!(chain(&error), "inner");
     }
 

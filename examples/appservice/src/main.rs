@@ -54,7 +54,7 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let existing_cluster = arguments.kubeconfig.is_some() || arguments.context.is_some();
     if let Err(problem) = output::log(arguments.verbose, existing_cluster) {
-        output::error(&error_chain(&problem));
+        output::error(&evenkeel::chain(problem.as_ref()));
         return ExitCode::from(2);
     }
     let run = async {
@@ -73,19 +73,10 @@ async fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            output::error(&error_chain(&error));
+            output::error(&evenkeel::chain(error.as_ref()));
             ExitCode::from(2)
         }
     }
-}
-
-/// Formats the error and its causes, except those that the text already contains.
-fn error_chain(error: &anyhow::Error) -> String {
-    let causes = error.chain().skip(1).map(ToString::to_string);
-    causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
-        true => text,
-        false => format!("{text}: {cause}"),
-    })
 }
 
 /// Runs only the operator, on an existing cluster.

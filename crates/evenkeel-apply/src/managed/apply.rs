@@ -43,7 +43,7 @@ pub enum ApplyError {
     BadRequest(String),
     /// The managedFields of the live object are invalid: 500.
     #[error("failed to decode managed fields: {0}")]
-    Decode(#[source] DecodeError),
+    Decode(DecodeError),
     /// The configuration or the live object does not match the schema: 500.
     #[error("failed to create typed {which} object ({object}): {error}")]
     Typed {
@@ -52,7 +52,6 @@ pub enum ApplyError {
         /// The object, as `namespace/name; group/version, Kind=kind`.
         object: String,
         /// The violations.
-        #[source]
         error: ValidationErrors,
     },
     /// The live object has no managers yet and does not match the schema: 500.
@@ -64,7 +63,6 @@ pub enum ApplyError {
         /// The object, as `namespace/name; group/version, Kind=kind`.
         object: String,
         /// The violations.
-        #[source]
         error: ValidationErrors,
     },
     /// The objects cannot be merged: 500.
@@ -73,7 +71,6 @@ pub enum ApplyError {
         /// The failed step.
         step: &'static str,
         /// The violations.
-        #[source]
         error: ValidationErrors,
     },
     /// A version conversion failed: 500.
@@ -82,7 +79,6 @@ pub enum ApplyError {
         /// The failed step.
         step: String,
         /// The cause.
-        #[source]
         error: ConvertError,
     },
     /// The managers could not be updated: 500.

@@ -73,7 +73,7 @@ pub enum DecodeError {
     FieldsType(String, usize),
     /// The fields are not FieldsV1.
     #[error("error decoding versioned set from managed fields entry {0}: error decoding set: {1}")]
-    Fields(usize, #[source] FieldsError),
+    Fields(usize, FieldsError),
     /// A value has the wrong JSON type, or the time is invalid.
     #[error("malformed managed fields entry {0}")]
     Malformed(usize),

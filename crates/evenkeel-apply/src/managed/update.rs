@@ -49,10 +49,10 @@ pub enum UpdateError {
     NoType(String),
     /// An object does not match its schema.
     #[error("failed to compare objects: {0}")]
-    Compare(#[source] ValidationErrors),
+    Compare(ValidationErrors),
     /// An object cannot be converted to the version of a manager.
     #[error("failed to convert {0} object: {1}")]
-    Convert(&'static str, #[source] ConvertError),
+    Convert(&'static str, ConvertError),
     /// The live object is not valid in the version of a manager.
     #[error(transparent)]
     Reconcile(ConvertError),

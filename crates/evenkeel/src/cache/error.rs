@@ -83,11 +83,12 @@ pub enum FailureReason {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SyncError {
     /// The type has not synced.
-    #[error("{kind} is not synced{}", suffix(.last.as_ref()))]
+    #[error("{kind} is not synced")]
     NotSynced {
         /// The type.
         kind: Kind,
-        /// The last error.
+        /// The last error of its list or watch.
+        #[source]
         last: Option<WatchFailure>,
     },
     /// The cache has been stopped.
@@ -111,11 +112,12 @@ pub enum ReadError {
         kind: Kind,
     },
     /// The type has not synced yet.
-    #[error("{kind} is not synced yet{}", suffix(.last.as_ref()))]
+    #[error("{kind} is not synced yet")]
     NotSynced {
         /// The type.
         kind: Kind,
-        /// The last error.
+        /// The last error of its list or watch.
+        #[source]
         last: Option<WatchFailure>,
     },
     /// The cache has been stopped.
@@ -154,10 +156,6 @@ pub enum ReadError {
         /// The objects, in order.
         outcomes: Vec<UnknownOutcome>,
     },
-}
-
-fn suffix(last: Option<&WatchFailure>) -> String {
-    last.map(|failure| format!(": {failure}")).unwrap_or_default()
 }
 
 fn keys(outcomes: &[UnknownOutcome]) -> String {

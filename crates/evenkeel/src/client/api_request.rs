@@ -2,6 +2,7 @@
 //!
 //! All verbs use [`ApiRequest::send`], so that lost responses are detected in one place.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use kube::core::Status;
 
 use super::Client;
 use super::error::Error;
+use crate::error::BoxError;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::nulls;
@@ -103,12 +105,12 @@ impl ApiRequest {
         };
         let exchange = async {
             let (head, body) = client.shared.http.send(request).await?.into_parts();
-            let body = body.collect().await.map_err(kube::Error::Service)?;
-            Ok((head, body.to_bytes()))
+            let body = body.collect().await?;
+            Ok::<_, BoxError>((head, body.to_bytes()))
         };
         let late = |_| {
             let problem = format!("no response within {} seconds", REQUEST_TIMEOUT.as_secs());
-            Err(kube::Error::Service(problem.into()))
+            Err(io::Error::new(io::ErrorKind::TimedOut, problem).into())
         };
         match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or_else(late) {
             Ok((head, bytes)) => {
@@ -121,7 +123,7 @@ impl ApiRequest {
                     status: Box::new(error_status(head.status, &bytes)),
                 })
             }
-            Err(error) => Err(Error::NoResponse { request_info, source: Box::new(error) }),
+            Err(source) => Err(Error::NoResponse { request_info, source }),
         }
     }
 

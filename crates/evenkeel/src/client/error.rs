@@ -1,14 +1,34 @@
 //! Errors of reads and writes.
 
+#[cfg(test)]
+mod tests;
+
+use std::io;
 use std::time::Duration;
 
 use kube::core::Status;
 
 use crate::cache::{DecodeError, ReadError};
-use crate::error::chain;
+use crate::error::{BoxError, causes, chain};
 use crate::request_info::RequestInfo;
 
 /// The error of a read or write.
+///
+/// The questions have the names and the meaning of those in `k8s.io/apimachinery/pkg/api/errors`.
+/// In a reconciler, [`Error::find`](crate::Error::find) finds it in any error:
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// # async fn reconcile(cx: &Context<ConfigMap>, map: ConfigMap) -> Result<Action> {
+/// match cx.client().create(&map).await {
+///     Err(error) if error.is_already_exists() => {}
+///     Err(error) if error.is_forbidden() => return Err(terminal(error)),
+///     created => drop(created?),
+/// }
+/// # Ok(Action::done())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -27,7 +47,7 @@ pub enum Error {
         /// The request.
         request_info: RequestInfo,
         /// The cause.
-        source: Box<kube::Error>,
+        source: BoxError,
     },
     /// The response does not decode.
     #[error("{request_info}: cannot decode the response")]
@@ -35,7 +55,7 @@ pub enum Error {
         /// The request.
         request_info: RequestInfo,
         /// The cause.
-        source: serde_json::Error,
+        source: BoxError,
     },
     /// The request was not sent because it is invalid.
     #[error("{request_info}: {reason}")]
@@ -72,9 +92,11 @@ impl Error {
         }
     }
 
+    /// Returns whether the status has this reason, or a reason unknown to Kubernetes and this code.
     fn reason_is(&self, reason: &str, code: u16) -> bool {
         self.status().is_some_and(|status| {
-            status.reason == reason || status.reason.is_empty() && status.code == code
+            let unknown = !KNOWN_REASONS.contains(&status.reason.as_str());
+            status.reason == reason || unknown && status.code == code
         })
     }
 
@@ -87,10 +109,12 @@ impl Error {
     /// Returns whether an object of that name already exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
-        self.reason_is("AlreadyExists", 0)
+        self.status().is_some_and(|status| status.reason == "AlreadyExists")
     }
 
     /// Returns whether the object has changed, or another field manager owns an applied field.
+    ///
+    /// [`retry_on_conflict`](super::retry_on_conflict) reads the object and tries again.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.reason_is("Conflict", 409)
@@ -102,10 +126,80 @@ impl Error {
         self.reason_is("Forbidden", 403)
     }
 
+    /// Returns whether the credentials are missing or invalid.
+    #[must_use]
+    pub fn is_unauthorized(&self) -> bool {
+        self.reason_is("Unauthorized", 401)
+    }
+
     /// Returns whether the object is invalid.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.reason_is("Invalid", 422)
+    }
+
+    /// Returns whether the resourceVersion or continue token has expired (410).
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.reason_is("Expired", 410) || self.reason_is("Gone", 410)
+    }
+
+    /// Returns whether the request timed out, at the server or while the client waited for the
+    /// response.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::NoResponse { source, .. } => causes(&**source).any(|cause| {
+                let error = cause.downcast_ref::<io::Error>();
+                error.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+            }),
+            _ => self.is_server_timeout() || self.reason_is("Timeout", 504),
+        }
+    }
+
+    fn is_server_timeout(&self) -> bool {
+        self.status().is_some_and(|status| status.reason == "ServerTimeout")
+    }
+
+    /// Returns whether the server throttles requests (429).
+    ///
+    /// An eviction that a PodDisruptionBudget forbids is such an error, too.
+    #[must_use]
+    pub fn is_too_many_requests(&self) -> bool {
+        self.status().is_some_and(|status| status.reason == "TooManyRequests" || status.code == 429)
+    }
+
+    /// Returns whether the same request may succeed later without a change: the server timed out,
+    /// throttled the request, failed internally, was unavailable or did not respond, it requested
+    /// [a retry](Error::retry_after), or the cache has not synced yet.
+    ///
+    /// A conflict is not: the object must be read again first. If the outcome of a write
+    /// [is unknown](Error::is_outcome_unknown), a repeated create can return
+    /// [`is_already_exists`](Error::is_already_exists).
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::NoResponse { .. } => true,
+            Self::Cache(error) => matches!(error, ReadError::NotSynced { .. }),
+            Self::Api { status, .. } => {
+                self.is_timeout()
+                    || self.is_too_many_requests()
+                    || self.reason_is("InternalError", 500)
+                    || self.reason_is("ServiceUnavailable", 503)
+                    || status.code == 502
+                    || self.retry_after().is_some()
+            }
+            Self::InvalidResponse { .. } | Self::NotSent { .. } | Self::Decode(_) => false,
+        }
+    }
+
+    /// Returns whether the cache does not contain the type or the namespace: declare it, for
+    /// example with [`reads`](crate::controller::ControllerBuilder::reads), or use a
+    /// [live](super::Client::live) read.
+    #[must_use]
+    pub fn is_not_cached(&self) -> bool {
+        let Self::Cache(error) = self else { return false };
+        matches!(error, ReadError::Undeclared { .. } | ReadError::OutsideNamespaces { .. })
     }
 
     /// Returns whether the uid or resourceVersion precondition failed.
@@ -117,11 +211,6 @@ impl Error {
             return !causes.any(|cause| cause.reason == "FieldManagerConflict");
         }
         self.is_invalid() && causes.any(|cause| cause.field == "metadata.uid")
-    }
-
-    /// Returns whether the resourceVersion or continue token has expired.
-    pub(super) fn is_expired(&self) -> bool {
-        self.reason_is("Expired", 410)
     }
 
     /// Returns the retry delay that the server requested.
@@ -137,12 +226,15 @@ impl Error {
             Self::Api { status, .. } => status.message.clone(),
             Self::NoResponse { source, .. } => format!("no response: {}", chain(&**source)),
             Self::NotSent { reason, .. } => reason.clone(),
-            error => error.to_string(),
+            error => chain(error),
         }
     }
 
-    /// Returns whether the outcome of the write is unknown.
-    pub(crate) fn is_outcome_unknown(&self) -> bool {
+    /// Returns whether the outcome of the write is unknown: it may have been persisted.
+    ///
+    /// The next read of the object is a live read, so a reconcile that is retried sees the outcome.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::NoResponse { .. } | Self::InvalidResponse { .. } => true,
             // The write may have been persisted before the server or a proxy failed or timed out.
@@ -151,3 +243,26 @@ impl Error {
         }
     }
 }
+
+/// The status reasons of Kubernetes. As in apimachinery, a code decides only for other reasons.
+const KNOWN_REASONS: [&str; 19] = [
+    "Unauthorized",
+    "Forbidden",
+    "NotFound",
+    "AlreadyExists",
+    "Conflict",
+    "Gone",
+    "Invalid",
+    "ServerTimeout",
+    "StorageReadError",
+    "Timeout",
+    "TooManyRequests",
+    "BadRequest",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "RequestEntityTooLarge",
+    "UnsupportedMediaType",
+    "InternalError",
+    "Expired",
+    "ServiceUnavailable",
+];

@@ -104,7 +104,7 @@ impl<'a> Live<'a> {
                 Err(error) => return Err(error),
             };
             let page: Page<T> = nulls::decode(&bytes)
-                .map_err(|source| Error::InvalidResponse { request_info, source })?;
+                .map_err(|error| Error::InvalidResponse { request_info, source: error.into() })?;
             objects.extend(page.items.into_iter().flatten());
             token = page.metadata.next.unwrap_or_default();
             if token.is_empty() {
@@ -149,10 +149,10 @@ pub(super) fn decode<R: DeserializeOwned>(
     key: &Key,
     bytes: &[u8],
 ) -> Result<R, Error> {
-    nulls::decode(bytes).map_err(|source| {
+    nulls::decode(bytes).map_err(|error: serde_json::Error| {
         let target = Target::Object(key.clone());
         let request_info =
             super::RequestInfo { verb: "read", kind: kind.clone(), subresource: None, target };
-        Error::InvalidResponse { request_info, source }
+        Error::InvalidResponse { request_info, source: error.into() }
     })
 }

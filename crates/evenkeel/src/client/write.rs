@@ -304,8 +304,9 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         }
         match nulls::decode(&bytes) {
             Ok(object) => Ok(Arc::new(object)),
-            Err(source) => {
-                Err(Error::InvalidResponse { request_info: self.request_info(), source })
+            Err(error) => {
+                let request_info = self.request_info();
+                Err(Error::InvalidResponse { request_info, source: error.into() })
             }
         }
     }

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::Transport;
-use crate::error::chain;
+use crate::error::{BoxError, chain};
 
 /// Why the cluster configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -18,11 +18,11 @@ pub enum ConfigError {
         /// Where the kubeconfig is configured.
         from: String,
         /// The cause.
-        source: Box<kube::config::KubeconfigError>,
+        source: BoxError,
     },
     /// The in-cluster configuration cannot be used.
-    #[error("cannot use the in-cluster configuration: {0}")]
-    InCluster(String),
+    #[error("cannot use the in-cluster configuration")]
+    InCluster(#[source] BoxError),
     /// There is no cluster configuration.
     #[error(
         "no cluster configuration: --kubeconfig and KUBECONFIG are not set, not running in a pod \
@@ -35,8 +35,8 @@ pub enum ConfigError {
         home: String,
     },
     /// The client cannot be created from the configuration.
-    #[error("cannot create a client from the cluster configuration: {0}")]
-    Client(Box<kube::Error>),
+    #[error("cannot create a client from the cluster configuration")]
+    Client(#[source] BoxError),
 }
 
 /// The source of the cluster configuration, which is read again later.
@@ -68,8 +68,9 @@ impl Access {
     pub(crate) async fn load(&self) -> Result<kube::Config, ConfigError> {
         let options =
             KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let failed =
-            |from: String| move |source| ConfigError::Kubeconfig { from, source: Box::new(source) };
+        let failed = |from: String| {
+            move |error: KubeconfigError| ConfigError::Kubeconfig { from, source: error.into() }
+        };
         let mut config = match &self.from {
             From::File(path) => {
                 let failed = failed(path.display().to_string());
@@ -85,8 +86,9 @@ impl Access {
             From::Home => kube::Config::from_kubeconfig(&options)
                 .await
                 .map_err(failed("~/.kube/config".to_owned()))?,
-            From::Pod => kube::Config::incluster()
-                .map_err(|error| ConfigError::InCluster(error.to_string()))?,
+            From::Pod => {
+                kube::Config::incluster().map_err(|error| ConfigError::InCluster(error.into()))?
+            }
         };
         config.default_retry = false;
         Ok(config)

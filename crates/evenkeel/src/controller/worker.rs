@@ -15,13 +15,13 @@ use super::environment::{Environment, OnReconcile};
 use super::throttle::{Throttle, ThrottleDelay};
 use crate::clock::Clock;
 use crate::context::{CompletedCleanups, Context, StatusFields};
-use crate::error::chain;
+use crate::error::{Retry, chain};
 use crate::events::EventRecorder;
 use crate::journal::{Alarm, AlarmDetector, OperationLog, Outcome, Record};
 use crate::key::Key;
 use crate::queue::{AddOptions, Cause, Causes, Item};
 use crate::random::Random;
-use crate::reconcile::{Action, Next, Reconciler, Retry};
+use crate::reconcile::{Action, Next, Reconciler, retry_policy};
 use crate::tasks::Tasks;
 
 /// What the workers of a controller need.
@@ -165,7 +165,7 @@ impl<R: Reconciler> Worker<R> {
         let run = async {
             match self.limited(&item.key, run).await {
                 Some(Ok(action)) => Ended::Done(action),
-                Some(Err(error)) => Ended::Failed(Retry::of(&*error), chain(&*error)),
+                Some(Err(error)) => Ended::Failed(retry_policy(&*error), chain(&*error)),
                 None => Ended::TimedOut(self.timeout),
             }
         };

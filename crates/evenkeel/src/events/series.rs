@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::PendingEvent;
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::error::chain;
 use crate::key::Key;
 use crate::random::Random;
 
@@ -115,9 +116,9 @@ impl SeriesWriter {
                 // Without the permission every write fails: logged once.
                 if error.is_forbidden() && !self.forbidden {
                     self.forbidden = true;
-                    tracing::warn!(%error, "not permitted to write events");
+                    tracing::warn!(error = chain(&error), "not permitted to write events");
                 } else {
-                    tracing::debug!(%error, "failed to write event");
+                    tracing::debug!(error = chain(&error), "failed to write event");
                 }
                 None
             }

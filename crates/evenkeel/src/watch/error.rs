@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header};
 use kube::core::Status;
 
+use crate::error::causes;
 use crate::nulls;
 
 /// The maximum accepted Retry-After.
@@ -181,12 +182,6 @@ fn display(status: &Status) -> String {
         0 => text.to_owned(),
         code => format!("{text} (HTTP {code})"),
     }
-}
-
-fn causes<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |&cause| cause.source())
 }
 
 /// Returns the innermost cause, which is the most specific.
