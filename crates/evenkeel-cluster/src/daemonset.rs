@@ -23,6 +23,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use crate::deployment::resolve;
 use crate::history::{self, History};
 use crate::options::ClusterOptions;
+use crate::versions::Workload;
 use crate::{controller_ref, pods};
 use pod::{Eligibility, eligibility, target_node};
 
@@ -69,7 +70,7 @@ impl Reconciler for DaemonSets {
 
     async fn reconcile(&self, cx: &Context<DaemonSet>) -> Result<Action> {
         let Some(set) = cx.object() else { return Ok(Action::done()) };
-        let Some(spec) = set.spec.clone() else { return Ok(Action::done()) };
+        let Some(spec) = set.spec().cloned() else { return Ok(Action::done()) };
         let Some(selector) = controller_ref::selector(&spec.selector) else {
             return Ok(Action::done());
         };

@@ -27,6 +27,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::controller_ref;
 use crate::options::ClusterOptions;
+use crate::versions::Workload;
 
 pub(crate) use limits::resolve;
 
@@ -62,7 +63,7 @@ impl Reconciler for Deployments {
 
     async fn reconcile(&self, cx: &Context<Deployment>) -> Result<Action> {
         let Some(deployment) = cx.object() else { return Ok(Action::done()) };
-        let Some(spec) = deployment.spec.clone() else { return Ok(Action::done()) };
+        let Some(spec) = deployment.spec().cloned() else { return Ok(Action::done()) };
         let Some(selector) = controller_ref::selector(&spec.selector) else {
             return Ok(Action::done());
         };

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::core::Selector;
 use serde_json::{Value, json};
 
+use crate::versions::{field, revision_data, revision_number};
 use crate::{controller_ref, hash};
 
 /// The label of revisions and pods with the hash of their template.
@@ -41,12 +42,12 @@ impl History {
         let mut all = controller_ref::claimed::<_, ControllerRevision>(cx, owner, selector).await?;
         all.sort_by_key(|revision| (revision.revision, revision.metadata.name.clone()));
         let data = patch(template);
-        let next = all.last().map_or(0, |last| last.revision) + 1;
+        let next = all.last().map_or(0, |last| revision_number(last)) + 1;
         let same = |revision: &&Arc<ControllerRevision>| {
-            revision.data.as_ref().is_some_and(|present| present.0 == data)
+            revision_data(revision).is_some_and(|present| present.0 == data)
         };
         let latest = match all.iter().rev().find(same) {
-            Some(present) if present.revision + 1 == next => present.clone(),
+            Some(present) if revision_number(present) + 1 == next => present.clone(),
             Some(present) => {
                 let patch = Patch::Merge(json!({
                     "metadata": {"uid": present.metadata.uid},
@@ -101,7 +102,7 @@ pub(crate) fn hash_of(revision: &ControllerRevision) -> &str {
 
 /// Returns the template of a revision.
 pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
-    let mut template = revision.data.as_ref()?.0.get("spec")?.get("template")?.clone();
+    let mut template = revision_data(revision)?.0.get("spec")?.get("template")?.clone();
     template.as_object_mut()?.remove("$patch");
     serde_json::from_value(template).ok()
 }
@@ -135,8 +136,8 @@ async fn create<O: Object>(
                 annotations: owner.meta().annotations.clone(),
                 ..ObjectMeta::default()
             },
-            data: Some(RawExtension(data.clone())),
-            revision: number,
+            data: field(RawExtension(data.clone())),
+            revision: field(number),
         };
         owner::set_controller_reference(owner, &mut revision)?;
         match cx.client().create(&revision).await {

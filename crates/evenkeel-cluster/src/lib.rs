@@ -37,6 +37,8 @@ mod history;
 
 mod pods;
 
+mod versions;
+
 // Workloads.
 mod cronjob;
 

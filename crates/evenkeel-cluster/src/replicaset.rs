@@ -24,6 +24,7 @@ use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use crate::controller_ref;
 use crate::options::ClusterOptions;
 use crate::pods;
+use crate::versions::{Workload, field, text};
 use set::ReplicaSetLike;
 use summary::{PodSummaries, PodSummary};
 
@@ -243,13 +244,13 @@ fn conditions(
 ) -> Option<Vec<ReplicaSetCondition>> {
     const NAME: &str = "ReplicaFailure";
     let mut conditions = old.and_then(|old| old.conditions.clone()).unwrap_or_default();
-    let at = conditions.iter().position(|condition| condition.type_ == NAME);
+    let at = conditions.iter().position(|condition| text(&condition.type_) == NAME);
     match (failure, at) {
         (None, None) | (Some(_), Some(_)) => {}
         (None, Some(at)) => drop(conditions.remove(at)),
         (Some((reason, message)), None) => conditions.push(ReplicaSetCondition {
-            type_: NAME.to_owned(),
-            status: "True".to_owned(),
+            type_: field(NAME.to_owned()),
+            status: field("True".to_owned()),
             reason: Some(reason.to_owned()),
             message: Some(message),
             last_transition_time: Some(now()),
@@ -260,7 +261,7 @@ fn conditions(
 
 /// Returns the desired number of replicas.
 pub(crate) fn replicas(set: &ReplicaSet) -> i32 {
-    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+    set.spec().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
 /// Whether a create was rejected because the namespace is terminating.

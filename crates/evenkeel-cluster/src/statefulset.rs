@@ -23,6 +23,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use crate::deployment::resolve;
 use crate::history::{self, History};
 use crate::options::ClusterOptions;
+use crate::versions::Workload;
 use crate::{controller_ref, pods};
 use pod::{Slot, ordinal, revision_of};
 
@@ -54,7 +55,7 @@ impl Reconciler for StatefulSets {
 
     async fn reconcile(&self, cx: &Context<StatefulSet>) -> Result<Action> {
         let Some(set) = cx.object() else { return Ok(Action::done()) };
-        let Some(spec) = set.spec.clone() else { return Ok(Action::done()) };
+        let Some(spec) = set.spec().cloned() else { return Ok(Action::done()) };
         let Some(selector) = controller_ref::selector(&spec.selector) else {
             return Ok(Action::done());
         };

@@ -16,6 +16,7 @@ use serde_json::json;
 use super::{Rollout, limits};
 use crate::hash;
 use crate::replicaset::{is_terminating, replicas};
+use crate::versions::{Workload, field};
 
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
@@ -70,7 +71,7 @@ impl Rollout<'_> {
         sets.sort_by_key(|set| age(set));
         let wanted = &self.spec.template;
         let is_new = |set: &Arc<ReplicaSet>| {
-            let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
+            let template = set.spec().and_then(|spec| spec.template.as_ref());
             template.is_some_and(|template| same_template(template, wanted))
         };
         // If there are several, the oldest has most of the pods.
@@ -105,7 +106,7 @@ impl Rollout<'_> {
         let (mut annotations, mut changed) = self.inherited_annotations(&set);
         changed |= set_revision(&mut annotations, next);
         let min_ready = self.spec.min_ready_seconds.unwrap_or(0);
-        let present = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+        let present = set.spec().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
         if !changed && min_ready == present {
             return Ok(set);
         }
@@ -144,7 +145,7 @@ impl Rollout<'_> {
                 labels: meta.labels.clone(),
                 ..ObjectMeta::default()
             },
-            spec: Some(ReplicaSetSpec {
+            spec: field(ReplicaSetSpec {
                 replicas: Some(self.new_replicas(0)),
                 min_ready_seconds: self.spec.min_ready_seconds,
                 selector,
@@ -186,7 +187,7 @@ impl Rollout<'_> {
     ) -> Result<Option<Arc<ReplicaSet>>> {
         let present = self.cx.client().live().get::<ReplicaSet>(&Key::of(set)).await?;
         let ours = present.filter(|present| {
-            let template = present.spec.as_ref().and_then(|spec| spec.template.as_ref());
+            let template = present.spec().and_then(|spec| spec.template.as_ref());
             owner::is_controller(&*self.deployment, present)
                 && template.is_some_and(|template| same_template(template, &self.spec.template))
         });

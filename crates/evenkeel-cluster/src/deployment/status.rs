@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus, ReplicaS
 
 use super::{Rollout, limits};
 use crate::pods;
+use crate::versions::{field, text};
 
 const PROGRESSING: &str = "Progressing";
 const AVAILABLE: &str = "Available";
@@ -18,18 +19,18 @@ const COMPLETE: &str = "NewReplicaSetAvailable";
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 
 fn find<'a>(status: &'a DeploymentStatus, name: &str) -> Option<&'a DeploymentCondition> {
-    status.conditions.as_deref().unwrap_or_default().iter().find(|c| c.type_ == name)
+    status.conditions.as_deref().unwrap_or_default().iter().find(|c| text(&c.type_) == name)
 }
 
 fn remove(status: &mut DeploymentStatus, name: &str) {
     if let Some(conditions) = &mut status.conditions {
-        conditions.retain(|condition| condition.type_ != name);
+        conditions.retain(|condition| text(&condition.type_) != name);
     }
 }
 
 /// Sets a condition unless it already has this status and reason.
 fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
-    if let Some(present) = find(status, &condition.type_) {
+    if let Some(present) = find(status, text(&condition.type_)) {
         if present.status == condition.status && present.reason == condition.reason {
             return;
         }
@@ -37,7 +38,7 @@ fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
             condition.last_transition_time = present.last_transition_time.clone();
         }
     }
-    remove(status, &condition.type_);
+    remove(status, text(&condition.type_));
     status.conditions.get_or_insert_default().push(condition);
 }
 
@@ -51,8 +52,8 @@ impl Rollout<'_> {
     ) -> DeploymentCondition {
         let now = pods::timestamp(self.cx.clock());
         DeploymentCondition {
-            type_: name.to_owned(),
-            status: status.to_owned(),
+            type_: field(name.to_owned()),
+            status: field(status.to_owned()),
             reason: Some(reason.to_owned()),
             message: Some(message),
             last_update_time: Some(now.clone()),
@@ -163,7 +164,7 @@ impl Rollout<'_> {
         } else if has_progressed(&old, next) {
             let message = format!("{what} is progressing.");
             let mut condition = self.condition(PROGRESSING, "True", "ReplicaSetUpdated", message);
-            if let Some(present) = present.filter(|present| present.status == "True") {
+            if let Some(present) = present.filter(|present| text(&present.status) == "True") {
                 condition.last_transition_time = present.last_transition_time.clone();
             }
             // Not through `set`: the update time has to change even if the reason does not.
@@ -197,13 +198,13 @@ impl Rollout<'_> {
         let failure = sets
             .filter_map(|set| set.status.as_ref()?.conditions.as_ref())
             .flatten()
-            .find(|condition| condition.type_ == FAILURE);
+            .find(|condition| text(&condition.type_) == FAILURE);
         match failure {
             None => remove(next, FAILURE),
             Some(failure) => {
                 let reason = failure.reason.clone().unwrap_or_default();
                 let message = failure.message.clone().unwrap_or_default();
-                set(next, self.condition(FAILURE, &failure.status, &reason, message));
+                set(next, self.condition(FAILURE, text(&failure.status), &reason, message));
             }
         }
     }

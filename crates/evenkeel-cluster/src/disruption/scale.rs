@@ -11,6 +11,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::discovery::Types;
+use crate::versions::Workload;
 
 /// Returns the sum of the scales of the pods' controllers. Pods without a controller do not count.
 pub(super) async fn expected(cx: &Context<PodDisruptionBudget>, pods: &[Arc<Pod>]) -> Result<i32> {
@@ -55,20 +56,15 @@ async fn scale(
                     cx.client().get::<Deployment>(&cx.key().sibling(&above.name)).await?;
                 let deployment = found_above.filter(|found| same(&found.metadata, above));
                 return Ok(deployment.and_then(|deployment| {
-                    found(&above.uid, deployment.spec.as_ref().and_then(|spec| spec.replicas))
+                    found(&above.uid, deployment.spec().and_then(|spec| spec.replicas))
                 }));
             }
-            Ok(found(&owner.uid, set.spec.as_ref().and_then(|spec| spec.replicas)))
+            Ok(found(&owner.uid, set.spec().and_then(|spec| spec.replicas)))
         }
         ("apps", "StatefulSet") => {
-            let set = cx
-                .client()
-                .get::<StatefulSet>(&key)
-                .await?
-                .filter(|set| same(&set.metadata, owner));
-            Ok(set.and_then(|set| {
-                found(&owner.uid, set.spec.as_ref().and_then(|spec| spec.replicas))
-            }))
+            let set = cx.client().get::<StatefulSet>(&key).await?;
+            let set = set.filter(|set| same(&set.metadata, owner));
+            Ok(set.and_then(|set| found(&owner.uid, set.spec().and_then(|spec| spec.replicas))))
         }
         ("", "ReplicationController") => {
             let set = cx.client().get::<ReplicationController>(&key).await?;

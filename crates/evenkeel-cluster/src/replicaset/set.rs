@@ -11,6 +11,7 @@ use kube::core::Selector;
 use serde::Serialize;
 
 use crate::controller_ref;
+use crate::versions::{Workload, field};
 
 /// A ReplicaSet or ReplicationController.
 pub(super) trait ReplicaSetLike: Object {
@@ -31,11 +32,11 @@ impl ReplicaSetLike for ReplicaSet {
     type Status = ReplicaSetStatus;
 
     fn selector(&self) -> Option<Selector> {
-        controller_ref::selector(&self.spec.as_ref()?.selector)
+        controller_ref::selector(&self.spec()?.selector)
     }
 
     fn template(&self) -> Option<&PodTemplateSpec> {
-        self.spec.as_ref()?.template.as_ref()
+        self.spec()?.template.as_ref()
     }
 
     fn replicas(&self) -> i32 {
@@ -43,7 +44,7 @@ impl ReplicaSetLike for ReplicaSet {
     }
 
     fn min_ready_seconds(&self) -> i32 {
-        self.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
+        self.spec().and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
     }
 
     fn status(&self) -> Option<Cow<'_, ReplicaSetStatus>> {
@@ -81,8 +82,8 @@ impl ReplicaSetLike for ReplicationController {
                     last_transition_time: condition.last_transition_time,
                     message: condition.message,
                     reason: condition.reason,
-                    status: condition.status,
-                    type_: condition.type_,
+                    status: field(condition.status),
+                    type_: field(condition.type_),
                 })
                 .collect()
         });
