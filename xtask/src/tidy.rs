@@ -3,6 +3,8 @@
 //! Each rule returns its findings as `path:line: text`. Exceptions are data, one per line with a
 //! reason, in `xtask/tidy`; an exception that no longer applies is a finding itself.
 
+mod fuzz;
+
 mod graph;
 
 mod headers;
@@ -36,6 +38,7 @@ const RULES: &[(&str, Rule)] = &[
     ("words", words::check),
     ("kinds", kinds::check),
     ("modules", modules::check),
+    ("fuzz", fuzz::check),
 ];
 
 /// All source files and documents of the workspace, and the folder they are in.

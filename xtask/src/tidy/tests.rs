@@ -1,8 +1,8 @@
 //! The rules on small examples.
 
 use super::graph::Graph;
-use super::source::Source;
-use super::{Tree, headers, kinds, modules, words};
+use super::source::{self, Source};
+use super::{Tree, fuzz, headers, kinds, modules, words};
 
 fn tree(files: &[(&str, &str)]) -> Tree {
     let source =
@@ -30,6 +30,37 @@ fn a_stage_that_names_a_kind_is_found() {
     let found =
         ["crates/a/src/stages/persist.rs:2: compares with the name of a kind: make it a hook"];
     assert_eq!(kinds::within(&tree, &["crates/a/src/stages"]), found);
+}
+
+#[test]
+fn a_fuzz_target_without_a_test_is_found() {
+    let target = |name: &str| {
+        format!("#[path = \"../../crates/a/tests/fuzz/entries.rs\"]\nentries::{name}(data)")
+    };
+    let files = [
+        (
+            "crates/a/tests/fuzz.rs",
+            "fuzz(&seeds, 1, entries::parse);\nfuzz(&seeds, 2, entries::printed);",
+        ),
+        ("fuzz/fuzz_targets/parse.rs", &target("parse")),
+        ("fuzz/fuzz_targets/print.rs", &target("print")),
+        ("fuzz/fuzz_targets/other.rs", &target("parse")),
+    ];
+    let found = [
+        "fuzz/fuzz_targets/print.rs:1: no test runs this target on stable Rust",
+        "fuzz/fuzz_targets/other.rs:1: does not call entries::other",
+        "fuzz/fuzz_targets/other.rs:1: no test runs this target on stable Rust",
+    ];
+    assert_eq!(fuzz::check(&tree(&files)), found);
+}
+
+#[test]
+fn every_fuzz_target_has_a_test_on_stable_rust() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let tree = Tree { root: root.to_owned(), sources: source::read(root).unwrap() };
+    let targets = tree.sources.iter().filter(|source| source.path.starts_with("fuzz/fuzz_targets"));
+    assert!(targets.count() > 0);
+    assert_eq!(fuzz::check(&tree), [""; 0]);
 }
 
 #[test]
