@@ -1,8 +1,9 @@
 //! Packages the published crates and uses them as a foreign project would: `cargo xtask package`.
 //!
 //! The tarballs are unpacked into a workspace of their own, without this one's `Cargo.lock` and
-//! features. There the operator of the README is built and tested, once for each Kubernetes version:
-//! the crates leave that choice to the binary, so none of them can be verified alone.
+//! features. There the executables are built, and the operator of the README is built and tested
+//! once for each Kubernetes version: the libraries leave that choice to the binary, so none of them
+//! can be verified alone.
 
 use std::error::Error;
 use std::fs;
@@ -14,6 +15,9 @@ const VERSIONS: &[&str] = &["v1_36", "v1_37"];
 
 /// The version of all crates of the workspace, this one included.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The published crates with executables, which choose a version themselves.
+const EXECUTABLES: &[&str] = &["evenkeel-cli", "evenkeel-envtest"];
 
 /// The manifest of the foreign project, as the README shows its dependencies.
 const MANIFEST: &str = r#"[package]
@@ -52,30 +56,59 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         _ => return Err("usage: package [--no-build]".into()),
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent")?;
-    let target = root.join("target/package");
-    cargo(root, &["package", "--workspace", "--no-verify", "--quiet", "--target-dir", "target"])?;
+    let names = published(root)?;
+    println!("packaging {} crates: {}", names.len(), names.join(", "));
+    let mut package = vec!["package", "--no-verify", "--quiet", "--target-dir", "target"];
+    names.iter().for_each(|name| package.extend(["--package", name.as_str()]));
+    cargo(root, &package)?;
     if !build {
+        println!("passed: {} crates packaged", names.len());
         return Ok(());
     }
     let foreign = root.join("target/foreign");
+    println!("unpacking them in {}", foreign.display());
+    unpack(root, &foreign, &names)?;
+    // Outside of the project, so that its dependencies are not compiled again by the next run.
+    let target = root.join("target/foreign-target");
+    let target = target.to_str().ok_or("the path of the workspace is not UTF-8")?;
+    for version in VERSIONS {
+        println!("building and testing the operator of the README with {version}");
+        let package = ["--package", "greeter", "--features", version];
+        cargo(&foreign, &[&["test", "--target-dir", target][..], &package].concat())?;
+    }
+    println!("building {}", EXECUTABLES.join(" and "));
+    let mut build = vec!["build", "--target-dir", target];
+    EXECUTABLES.iter().for_each(|name| build.extend(["--package", name]));
+    cargo(&foreign, &build)?;
+    println!(
+        "passed: {} crates packaged; the operator of the README passed its tests with {}; {} built",
+        names.len(),
+        VERSIONS.join(" and "),
+        EXECUTABLES.join(" and ")
+    );
+    Ok(())
+}
+
+/// Creates the foreign project in an empty folder, with the unpacked crates inside.
+fn unpack(root: &Path, foreign: &Path, names: &[String]) -> Result<(), Box<dyn Error>> {
     if foreign.exists() {
-        fs::remove_dir_all(&foreign)?;
+        fs::remove_dir_all(foreign)?;
     }
     fs::create_dir_all(foreign.join("src"))?;
     let mut manifest = MANIFEST.replace("VERSION", VERSION);
-    for name in published(root)? {
-        let archive = target.join(format!("{name}-{VERSION}.crate"));
-        execute(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(&foreign))?;
+    for name in names {
+        let archive = root.join(format!("target/package/{name}-{VERSION}.crate"));
+        execute(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(foreign))?;
         manifest += &format!("{name} = {{ path = \"{name}-{VERSION}\" }}\n");
     }
-    manifest += "\n[workspace]\nexclude = [\"evenkeel*\"]\n";
+    manifest += "\n[workspace]\nmembers = [\n";
+    for name in EXECUTABLES {
+        manifest += &format!("    \"{name}-{VERSION}\",\n");
+    }
+    manifest += "]\n";
     fs::write(foreign.join("Cargo.toml"), manifest)?;
     let operator = root.join("examples/operators/src/bin/greeting.rs");
     fs::copy(operator, foreign.join("src/main.rs"))?;
-    for version in VERSIONS {
-        println!("operator of the README, k8s-openapi feature {version}");
-        cargo(&foreign, &["test", "--features", version])?;
-    }
     Ok(())
 }
 
