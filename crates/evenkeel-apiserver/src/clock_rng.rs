@@ -8,6 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
+use evenkeel_types::random::{NAME_ALPHABET, SplitMix64};
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use tokio::time::Instant;
@@ -85,16 +86,16 @@ impl ClockRng {
         text
     }
 
-    /// Returns the random suffix of a generated name: without vowels, so that it forms no words.
+    /// Returns the random suffix of a generated name.
     pub(crate) fn name_suffix(&self) -> String {
-        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut random = self.lock();
-        (0..5).map(|_| char::from(ALPHABET[random.below(ALPHABET.len() as u64) as usize])).collect()
+        let mut index = || below(&mut random, NAME_ALPHABET.len() as u64) as usize;
+        (0..5).map(|_| char::from(NAME_ALPHABET[index()])).collect()
     }
 
     /// Returns a random number in `0..bound`, or 0 if `bound` is 0.
     pub(crate) fn random_below(&self, bound: u64) -> u64 {
-        self.lock().below(bound)
+        below(&mut self.lock(), bound)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, SplitMix64> {
@@ -117,21 +118,9 @@ pub(crate) fn rfc3339(time: Timestamp) -> String {
     PRINTER.timestamp_to_string(&time)
 }
 
-/// SplitMix64. Small and fast; uids need to be distinct, not secret.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64 }
-    }
+/// Returns a random number in `0..bound`, or 0 if `bound` is 0.
+fn below(random: &mut SplitMix64, bound: u64) -> u64 {
+    if bound == 0 { 0 } else { ((u128::from(random.next()) * u128::from(bound)) >> 64) as u64 }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 #[path = "fuzz/entries.rs"]
 mod entries;
 
+use evenkeel_types::random::SplitMix64;
 use serde_json::{Value, json};
 
 #[test]
@@ -109,7 +110,7 @@ fn merge_and_ownership() {
 /// Calls `entry` with the seeds and with random edits of them.
 fn fuzz(seeds: &[Value], seed: u64, entry: fn(&[u8])) {
     let rounds = std::env::var("EVENKEEL_FUZZ_ROUNDS").ok().map_or(2_000, |n| n.parse().unwrap());
-    let mut random = Random(seed);
+    let mut random = Random(SplitMix64(seed));
     for seed in seeds {
         entry(seed.to_string().as_bytes());
     }
@@ -132,21 +133,12 @@ fn fuzz(seeds: &[Value], seed: u64, entry: fn(&[u8])) {
     }
 }
 
-/// A small deterministic generator.
-struct Random(u64);
+/// Random choices, the same in every run.
+struct Random(SplitMix64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
+        usize::try_from(self.0.next() % bound as u64).unwrap()
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
@@ -155,7 +147,7 @@ impl Random {
 
     /// Replaces, removes, duplicates or wraps a part of the value.
     fn edit(&mut self, value: &mut Value, seeds: &[Value]) {
-        let other = self.part_of(self.0 as usize % seeds.len(), seeds);
+        let other = self.part_of(self.0.0 as usize % seeds.len(), seeds);
         let here = self.inside(value);
         match (self.below(7), &mut *here) {
             (0, Value::Object(map)) => {

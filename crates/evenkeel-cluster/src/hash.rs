@@ -4,12 +4,9 @@
 //! of the template, which cannot be reproduced outside of Go; this is a hash of the template as
 //! JSON with sorted keys. Hashes are only compared for equality.
 
+use evenkeel_types::random::NAME_ALPHABET;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
-
-/// Letters and digits that form no words and are not easily confused, as `SafeEncodeString`
-/// upstream.
-const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Returns the `pod-template-hash` of a template; `collisions` changes it if the name is taken.
 pub(crate) fn of_template(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
@@ -30,8 +27,9 @@ fn fnv(hash: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(hash, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
+/// Replaces each byte by a letter or digit that forms no words, as `SafeEncodeString` upstream.
 fn safe_encode(text: &str) -> String {
-    let letter = |byte: u8| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]);
+    let letter = |byte: u8| char::from(NAME_ALPHABET[usize::from(byte) % NAME_ALPHABET.len()]);
     text.bytes().map(letter).collect()
 }
 
@@ -44,6 +42,6 @@ mod tests {
         let value = serde_json::json!({"spec": {"containers": [{"name": "a"}]}});
         assert_eq!(of_value(&value, None), of_value(&value.clone(), None));
         assert_ne!(of_value(&value, None), of_value(&value, Some(1)));
-        assert!(of_value(&value, None).bytes().all(|byte| ALPHABET.contains(&byte)));
+        assert!(of_value(&value, None).bytes().all(|byte| NAME_ALPHABET.contains(&byte)));
     }
 }

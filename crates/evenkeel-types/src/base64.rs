@@ -6,9 +6,15 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Position of the illegal byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("illegal base64 data at input byte {0}")]
-pub(crate) struct IllegalByte(usize);
+pub struct IllegalByte(usize);
 
-pub(crate) fn encode(bytes: &[u8]) -> String {
+/// Encodes `bytes`, with padding.
+///
+/// ```
+/// assert_eq!(evenkeel_types::base64::encode(b"fo"), "Zm8=");
+/// ```
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
@@ -26,7 +32,11 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 }
 
 /// Decodes `text`.
-pub(crate) fn decode(text: &str) -> Result<Vec<u8>, IllegalByte> {
+///
+/// # Errors
+///
+/// If it has a byte that is not base64, or no padding.
+pub fn decode(text: &str) -> Result<Vec<u8>, IllegalByte> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     read(text.as_bytes(), |quantum, digits| {
         let bits = quantum.iter().fold(0, |bits, digit| bits << 6 | u32::from(*digit));
@@ -114,12 +124,22 @@ mod tests {
 
     #[test]
     fn bytes_round_trip() {
-        for bytes in [&b""[..], b"a", b"ab", b"abc", b"abcd", &[0, 255, 254]] {
+        for bytes in [&b""[..], b"a", b"ab", b"abc", b"abcd", &[0, 255, 254], "\u{ff}?>".as_bytes()]
+        {
             let text = encode(bytes);
             assert_eq!(decode(&text).unwrap(), bytes);
             assert_eq!(is_canonical(&text), Ok(true));
         }
-        assert_eq!(encode(b"hello"), "aGVsbG8=");
+        for (bytes, text) in [
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+            ("hello", "aGVsbG8="),
+            ("\u{ff}?>", "w78/Pg=="),
+        ] {
+            assert_eq!(encode(bytes.as_bytes()), text);
+        }
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! decoding into the Go structs does, and [`protobuf`] converts the binary wire format to JSON and
 //! back. [`json`] encodes objects in the field order of their Go structs, [`quantity`] implements
 //! resource quantities, [`time`] timestamps, [`duration`] Go's durations and [`cron`] schedules.
-//! [`go`] formats values as in Go's error messages.
+//! [`go`] formats values as in Go's error messages, [`mod@base64`] encodes bytes as Go does, and
+//! [`random`] has what generated names are made of.
 
-mod base64;
+pub mod base64;
 mod conform;
 pub mod cron;
 pub mod duration;
@@ -15,6 +16,7 @@ mod gvk;
 pub mod json;
 pub mod protobuf;
 pub mod quantity;
+pub mod random;
 mod table;
 pub mod time;
 

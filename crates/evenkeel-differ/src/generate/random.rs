@@ -1,29 +1,22 @@
-//! Deterministic random choices from a seed (splitmix64), the same on every machine.
+//! Deterministic random choices from a seed the same on every machine.
+
+use evenkeel_types::random::SplitMix64;
 
 /// A deterministic random number generator.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// Creates the generator for one sequence of a seed.
     pub fn new(seed: u64, number: u64) -> Self {
-        let mut random = Self(seed ^ 0x5EED_0FE7_EA5E_ED01);
-        random.0 = random.next().wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03));
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        let first = SplitMix64(seed ^ 0x5EED_0FE7_EA5E_ED01).next();
+        Self(SplitMix64(first.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03))))
     }
 
     /// Returns a number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: usize) -> usize {
         // The bias of the remainder is negligible for bounds this small.
-        usize::try_from(self.next() % (bound.max(1) as u64)).unwrap_or(0)
+        usize::try_from(self.0.next() % (bound.max(1) as u64)).unwrap_or(0)
     }
 
     /// Returns true in `percent` of a hundred cases.

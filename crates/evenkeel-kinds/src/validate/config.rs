@@ -1,5 +1,6 @@
 //! Validates ConfigMaps and Secrets.
 
+use evenkeel_types::base64;
 use serde_json::Value;
 
 use super::checks;
@@ -158,24 +159,7 @@ pub(super) fn decoded_len(encoded: &str) -> usize {
     (encoded.len() / 4 * 3).saturating_sub(padding)
 }
 
+/// Returns the bytes of a base64 text. Validated objects were conformed, so it is base64.
 pub(super) fn decoded(encoded: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(encoded.len() / 4 * 3);
-    let (mut buffer, mut bits) = (0_u32, 0);
-    for byte in encoded.bytes() {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => continue,
-        };
-        buffer = buffer << 6 | u32::from(value);
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            out.extend((buffer >> bits).to_le_bytes().first());
-        }
-    }
-    out
+    base64::decode(encoded).unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use evenkeel_types::base64;
 use serde_json::Value;
 
 use super::options::Options;
@@ -188,31 +189,8 @@ pub(super) fn has_invalid_ca(spec: &Spec<'_>) -> bool {
 fn ca_error(bundle: &str) -> Option<&'static str> {
     // The header may follow other lines, which shifts its base64 alignment, so the bundle is
     // decoded before searching for "-----BEGIN CERTIFICATE".
-    let has_block = decode_base64(bundle).is_some_and(|bytes| {
+    let has_block = base64::decode(bundle).is_ok_and(|bytes| {
         bytes.windows(27).any(|window| window == b"-----BEGIN CERTIFICATE-----")
     });
     (!has_block).then_some("unable to load root certificates: unable to parse bytes as PEM block")
-}
-
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut held) = (0u32, 0);
-    for b in text.bytes().filter(|b| !matches!(b, b'=' | b'\n' | b'\r')) {
-        let digit = match b {
-            b'A'..=b'Z' => b - b'A',
-            b'a'..=b'z' => b - b'a' + 26,
-            b'0'..=b'9' => b - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(digit);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-            bits &= (1 << held) - 1;
-        }
-    }
-    Some(out)
 }
