@@ -13,10 +13,16 @@ pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
     digest::digest(&digest::SHA256, bytes).as_ref().to_vec()
 }
 
-/// Computes the SHA-512 of `bytes`, in lower-case hexadecimal.
+/// Computes the SHA-512 of `bytes` in upper-case hexadecimal, the form of hashes in the API.
 pub(crate) fn sha512_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(128);
-    for byte in digest::digest(&digest::SHA512, bytes).as_ref() {
+    hex(digest::digest(&digest::SHA512, bytes).as_ref()).to_ascii_uppercase()
+}
+
+/// Formats `bytes` in lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text
@@ -45,4 +51,15 @@ pub(crate) fn from_base64_url(text: &str) -> Result<Vec<u8>, usize> {
         // Four characters encode three bytes; Go reports the first incomplete group.
         _ => text.len() - text.len() % 4,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_sha_512_in_upper_case() {
+        assert!(sha512_hex(b"abc").starts_with("DDAF35A193617ABACC417349AE204131"));
+        assert_eq!(sha512_hex(b"abc").len(), 128);
+    }
 }

@@ -19,7 +19,6 @@ mod schemas;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use evenkeel_types::Type;
 use serde_json::{Map, Value, json};
@@ -197,17 +196,6 @@ pub(crate) fn v2_document(served: &[Served<'_>]) -> Value {
         "securityDefinitions": security(),
         "security": [{ "BearerToken": [] }],
     })
-}
-
-/// Returns the hash of a document: SHA-512 in upper-case hex.
-pub(crate) fn hash(bytes: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA512, bytes);
-    let mut text = String::with_capacity(2 * digest.as_ref().len());
-    for byte in digest.as_ref() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02X}");
-    }
-    text
 }
 
 fn security() -> Value {

@@ -2,12 +2,10 @@
 //!
 //! Runs after the listener has verified the chain; a subject alone proves nothing.
 
-use std::fmt::Write as _;
-
 use evenkeel_pki::x509::{self, Error};
-use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
 use super::{CREDENTIAL_ID, Identity};
+use crate::digest;
 
 /// Returns the identity in the certificate `certificate` (DER).
 ///
@@ -22,15 +20,7 @@ pub fn identity(certificate: &[u8]) -> Result<Option<Identity>, Error> {
 }
 
 fn credential_id(certificate: &[u8]) -> String {
-    // The hash of this cipher suite is SHA-256; rustls is a dependency anyway.
-    let mut hash =
-        TLS13_AES_128_GCM_SHA256.tls13().expect("a TLS 1.3 suite").common.hash_provider.start();
-    hash.update(certificate);
-    let mut id = String::from("X509SHA256=");
-    for byte in hash.finish().as_ref() {
-        write!(id, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    id
+    format!("X509SHA256={}", digest::hex(&digest::sha256(certificate)))
 }
 
 #[cfg(test)]

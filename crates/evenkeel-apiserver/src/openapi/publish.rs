@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Served, Source, Sub, hash, v2_document, v3_document, v3_index, v3_paths};
+use super::{Served, Source, Sub, v2_document, v3_document, v3_index, v3_paths};
+use crate::digest;
 use crate::registry::Snapshot;
 use crate::registry::discovery::Document;
 use crate::registry::resource::{Resource, TypeInfo};
@@ -59,7 +60,7 @@ pub(crate) fn v3(snapshot: &Snapshot, path: &str) -> Option<Arc<Document>> {
 /// Returns a hash that changes whenever the document at `path` does: with the version of the
 /// server, and with the CRDs of that group and version.
 fn fingerprint(path: &str, inputs: &str) -> String {
-    hash(format!("{} {path}\n{inputs}", env!("CARGO_PKG_VERSION")).as_bytes())
+    digest::sha512_hex(format!("{} {path}\n{inputs}", env!("CARGO_PKG_VERSION")).as_bytes())
 }
 
 /// Returns the inputs of each document, by its path.

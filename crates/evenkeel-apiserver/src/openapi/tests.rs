@@ -269,12 +269,6 @@ fn unserved_paths_have_no_document() {
 }
 
 #[test]
-fn hashes_are_sha_512_in_upper_case() {
-    assert!(hash(b"abc").starts_with("DDAF35A193617ABACC417349AE204131"));
-    assert_eq!(hash(b"abc").len(), 128);
-}
-
-#[test]
 fn custom_kinds_get_type_and_object_metadata() {
     let declared = json!({
         "type": "object",

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::codec::{coerce_and_prune, conform_to};
 use crate::context::RequestContext;
+use crate::digest;
 use crate::json;
 use crate::object::dedup_owners;
 use crate::registry::resource::{Resource, TypeInfo};
@@ -252,7 +253,7 @@ fn summary(body: &[u8]) -> String {
     match body.first() {
         None => "<empty>".into(),
         Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(cut)),
-        Some(_) => cut.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + dots,
+        Some(_) => digest::hex(cut) + dots,
     }
 }
 

@@ -50,7 +50,7 @@ impl Document {
         let mut body = json::to_bytes(value);
         body.push(b'\n');
         let body = Bytes::from(body);
-        let etag = format!("\"{}\"", digest::sha512_hex(&body).to_ascii_uppercase());
+        let etag = format!("\"{}\"", digest::sha512_hex(&body));
         Self { body, etag, protobuf: OnceLock::new() }
     }
 
