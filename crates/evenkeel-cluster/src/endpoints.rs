@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use evenkeel::{BoxError, Context, Key, Manager, MapContext, Result};
-use k8s_openapi::api::core::v1::{Pod, Service, ServicePort};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::{Expression, Selector};
 
@@ -106,6 +106,17 @@ fn has_endpoint(pod: &Pod, terminating: bool) -> bool {
             || status.pod_ips.as_ref().is_some_and(|ips| !ips.is_empty())
     });
     has_address && !pods::is_terminal(pod) && (terminating || !pods::is_terminating(pod))
+}
+
+/// Returns the reference of an endpoint to its pod.
+fn target_ref(pod: &Pod) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Pod".to_owned()),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        uid: pod.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
 }
 
 /// Returns the DNS hostname of a pod in this Service.

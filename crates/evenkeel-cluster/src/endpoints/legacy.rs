@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result};
 use k8s_openapi::api::core::v1::{
-    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, ObjectReference, Pod, Service,
+    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Pod, Service,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -189,13 +189,7 @@ fn address(service: &Service, pod: &Pod, v6: bool) -> Option<EndpointAddress> {
         ip: super::addresses(pod, v6).into_iter().next()?,
         hostname: super::hostname(pod, service),
         node_name: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
-        target_ref: Some(ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(super::target_ref(pod)),
     })
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use evenkeel::cache::TypeOptions;
 use evenkeel::owner::OwnerError;
 use evenkeel::{Action, BoxError, Context, Key, Manager, Object, Reconciler, Result, owner};
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -162,13 +162,7 @@ async fn endpoint(
         }),
         hostname: super::hostname(pod, service),
         node_name,
-        target_ref: Some(ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(super::target_ref(pod)),
         zone: zone.filter(|zone| !zone.is_empty()).cloned(),
         ..Endpoint::default()
     }))

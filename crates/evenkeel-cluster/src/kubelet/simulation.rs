@@ -39,9 +39,9 @@ pub const POD_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// belongs to a Job, or has a command, no probes and a pod whose restart policy is not `Always`.
 /// Otherwise it runs until it is stopped.
 ///
-/// Durations are a number and a unit (`ms`, `s`, `m`, `h`). A container that exits is restarted
-/// according to the restart policy, with the backoff of a kubelet: immediately, then after 10 s, 20
-/// s, 40 s, up to 5 min.
+/// Durations are in Go's notation (`500ms`, `1m30s`). A container that exits is restarted according
+/// to the restart policy, with the backoff of a kubelet: immediately, then after 10 s, 20 s, 40 s, up
+/// to 5 min.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSimulation {
     /// The image cannot be pulled.
@@ -228,17 +228,8 @@ impl fmt::Display for PodSimulation {
 }
 
 fn duration(text: &str) -> Option<Duration> {
-    let at = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(at);
-    let number: u64 = number.parse().ok()?;
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    Some(Duration::from_millis(number.checked_mul(millis)?))
+    let nanos = evenkeel_types::duration::parse(text).ok()?;
+    u64::try_from(nanos).ok().map(Duration::from_nanos)
 }
 
 /// Simulations of pods without the annotation.
@@ -286,6 +277,8 @@ mod tests {
         assert!(simulation.ignore_term);
         assert_eq!("crash-loop".parse(), Ok(PodSimulation::crash_loop()));
         assert_eq!("".parse(), Ok(PodSimulation::default()));
+        let simulation: PodSimulation = "ready-after=1m30s".parse().unwrap();
+        assert_eq!(simulation.ready_after, Some(Duration::from_secs(90)));
         let migration =
             PodSimulation { exit: Some((Duration::from_secs(1), 7)), ..PodSimulation::default() };
         let simulation = PodSimulation::never_ready().container("migrate", migration);
@@ -293,9 +286,15 @@ mod tests {
             "never-ready, migrate:fail-after=1s, migrate:exit-code=7".parse(),
             Ok(simulation)
         );
-        for wrong in
-            ["crash", "fail-after", "fail-after=5", "fail-after=s", "exit-code=x", ":crash-loop"]
-        {
+        for wrong in [
+            "crash",
+            "fail-after",
+            "fail-after=5",
+            "fail-after=s",
+            "fail-after=-5s",
+            "exit-code=x",
+            ":crash-loop",
+        ] {
             assert_eq!(wrong.parse::<PodSimulation>(), Err(PodSimulationError(wrong.to_owned())));
         }
     }
