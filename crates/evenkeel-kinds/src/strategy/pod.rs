@@ -7,18 +7,8 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::prepare::{copy_field, keep_metadata};
+use super::table::ALL_METADATA;
 use crate::defaults::set::{self, Object};
-
-/// Metadata fields that the subresources for one part of a pod do not change.
-const PRESERVED_METADATA: &[&str] = &[
-    "deletionTimestamp",
-    "generation",
-    "selfLink",
-    "labels",
-    "annotations",
-    "finalizers",
-    "ownerReferences",
-];
 
 /// Sets the status of a new pod: phase Pending and the QoS class of its resources.
 pub(super) fn create(pod: &mut Object, cx: &Context<'_>) {
@@ -152,7 +142,7 @@ pub(super) fn resize(old: &Object, new: &mut Object) {
 fn restore(old: &Object, new: &mut Object) {
     copy_field(old, new, "spec");
     copy_field(old, new, "status");
-    keep_metadata(old, new, PRESERVED_METADATA);
+    keep_metadata(old, new, ALL_METADATA);
 }
 
 /// Returns the grace period of a pod in seconds, given the one requested by the delete. Zero for

@@ -30,18 +30,21 @@ const STATUS: Strategy = Strategy {
 const STATUS_AND_GENERATION: Strategy =
     Strategy { generation: Generation::Incremented(&["spec"]), ..STATUS };
 
+/// The metadata fields that a subresource for one part of an object does not change.
+pub(super) const ALL_METADATA: &[&str] = &[
+    "deletionTimestamp",
+    "generation",
+    "selfLink",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+];
+
 /// A resource whose status subresource does not change the metadata.
 const STATUS_ONLY: Strategy = Strategy {
     status_reset_fields: &["metadata", "spec"],
-    status_keeps_metadata: &[
-        "deletionTimestamp",
-        "generation",
-        "selfLink",
-        "labels",
-        "annotations",
-        "finalizers",
-        "ownerReferences",
-    ],
+    status_keeps_metadata: ALL_METADATA,
     ..STATUS
 };
 

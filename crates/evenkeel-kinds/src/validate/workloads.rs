@@ -45,19 +45,23 @@ fn restart_always_template(errs: &mut Errors, path: Path<'_>, template: &Value, 
     }
 }
 
+/// Validates a selector that must be set and not empty.
+fn required_selector(errs: &mut Errors, path: Path<'_>, selector: &Value, kind: &str) {
+    if selector.is_null() {
+        errs.required(path, "");
+        return;
+    }
+    checks::label_selector(errs, path, selector, SelectorValues::Validated);
+    if checks::is_empty_selector(selector) {
+        let detail = format!("empty selector is invalid for {kind}");
+        errs.invalid_printed(path, printed::label_selector(selector), detail);
+    }
+}
+
 /// Validates the selector and template of Deployments and ReplicaSets.
 fn selector_and_template(errs: &mut Errors, path: Path<'_>, spec: &Value, opts: &PodOptions) {
     let selector = spec.at("selector");
-    if selector.is_null() {
-        errs.required(path.child("selector"), "");
-    } else {
-        let at = path.child("selector");
-        checks::label_selector(errs, at, selector, SelectorValues::Validated);
-        if checks::is_empty_selector(selector) {
-            let detail = "empty selector is invalid for deployment";
-            errs.invalid_printed(at, printed::label_selector(selector), detail);
-        }
-    }
+    required_selector(errs, path.child("selector"), selector, "deployment");
     let template = spec.at("template");
     match checks::selects(selector, template.at("metadata").at("labels")) {
         None => {

@@ -3,7 +3,7 @@
 use evenkeel_schema::metadata::check_labels;
 use serde_json::{Map, Value};
 
-use super::super::checks::{self, SelectorValues};
+use super::super::checks;
 use super::super::pod::{self, PodOptions};
 use super::super::printed::{self, Printed, Ty};
 use super::super::read::Read;
@@ -11,7 +11,7 @@ use super::super::report::{Errors, Path};
 use super::super::{builtin_create, builtin_update, persistent_volume_claim};
 use super::{
     at_most_replicas, available_at_most_ready, check_collision_count, pod_options,
-    restart_always_template, selector_mismatch,
+    required_selector, restart_always_template, selector_mismatch,
 };
 use crate::names::NameRule;
 
@@ -67,16 +67,7 @@ fn stateful_set_spec(errs: &mut Errors, spec: &Value, opts: &StatefulOptions) {
         checks::dns1123_label(errs, path.child("serviceName"), service);
     }
     let selector = spec.at("selector");
-    if selector.is_null() {
-        errs.required(path.child("selector"), "");
-    } else {
-        let at = path.child("selector");
-        checks::label_selector(errs, at, selector, SelectorValues::Validated);
-        if checks::is_empty_selector(selector) {
-            let detail = "empty selector is invalid for statefulset";
-            errs.invalid_printed(at, printed::label_selector(selector), detail);
-        }
-    }
+    required_selector(errs, path.child("selector"), selector, "statefulset");
     let template = spec.at("template");
     match checks::selects(selector, template.at("metadata").at("labels")) {
         None => {
