@@ -97,11 +97,6 @@ impl Set {
         if rest.is_empty() { node.member } else { node.children.has(rest) }
     }
 
-    /// Returns the members below an element, relative to it.
-    pub fn with_prefix(&self, element: &PathElement) -> Option<&Self> {
-        self.node(element).map(|node| &node.children).filter(|children| !children.is_empty())
-    }
-
     /// Returns the paths that are in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {

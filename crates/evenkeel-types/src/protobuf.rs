@@ -156,15 +156,6 @@ fn decode_at(bytes: &[u8], depth: usize) -> Result<Decoded, DecodeError> {
     Ok(Decoded { api_version, kind, object })
 }
 
-/// Decodes a message without an envelope.
-///
-/// # Errors
-///
-/// If the bytes are not a message of that type.
-pub fn decode_bare(ty: &'static Type, bytes: &[u8]) -> Result<Value, DecodeError> {
-    decode::object(ty, bytes, 0)
-}
-
 /// Encodes an object of a built-in kind, with its envelope.
 ///
 /// # Errors
@@ -218,21 +209,6 @@ pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
 
 /// The end of an envelope: content encoding and type, always empty and always written.
 pub const ENVELOPE_TAIL: [u8; 4] = [3 << 3 | 2, 0, 4 << 3 | 2, 0];
-
-/// Encodes one event of a watch stream: its length in four bytes, then a `WatchEvent` without an
-/// envelope that contains the enveloped object.
-pub fn watch_frame(event: &str, enveloped: &[u8]) -> Vec<u8> {
-    let mut out = Writer::new(vec![0; 4]);
-    out.bytes(1, event.as_bytes());
-    let mark = out.begin(2);
-    out.bytes(1, enveloped);
-    out.end(mark);
-    let mut frame = out.finish();
-    // The server stores no objects beyond 4 GiB.
-    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
-    frame[..4].copy_from_slice(&length.to_be_bytes());
-    frame
-}
 
 /// Go's strings may contain any bytes; its JSON encoder replaces invalid UTF-8.
 fn lossy(bytes: &[u8]) -> String {

@@ -56,8 +56,6 @@ fn difference_is_by_path_and_recursive_difference_by_subtree() {
         set(json!([["a"], ["a", "b"], ["a", "b", "c"], ["d"], ["d", "e"], ["f"], ["g"]]))
     );
     assert_eq!(all.leaves(), set(json!([["a", "b", "c"], ["d", "e"], ["f"]])));
-    assert_eq!(all.with_prefix(&"a".into()), Some(&set(json!([["b"], ["b", "c"]]))));
-    assert_eq!(all.with_prefix(&"f".into()), None);
 }
 
 #[test]
