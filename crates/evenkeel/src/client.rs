@@ -10,6 +10,8 @@ mod api_request;
 
 mod delete;
 
+mod discovery;
+
 mod dynamic;
 
 mod error;

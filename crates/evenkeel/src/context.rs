@@ -8,11 +8,13 @@ mod status;
 
 use std::sync::Arc;
 
+use kube::core::DynamicObject;
+
 use crate::client::{Client, Write};
 use crate::clock::Clock;
 use crate::events::EventRecorder;
 use crate::key::Key;
-use crate::kind::{Kind, Object};
+use crate::kind::{AnyObject, Kind, Object};
 use crate::owner;
 use crate::queue::Causes;
 use crate::uid::Uid;
@@ -38,6 +40,8 @@ pub use status::StatusUpdate;
 /// # }
 /// ```
 pub struct Context<K> {
+    /// The kind of the object; of a dynamic type, it is known only at run time.
+    pub(crate) kind: Kind,
     pub(crate) key: Key,
     pub(crate) object: Option<Arc<K>>,
     pub(crate) client: Client,
@@ -49,7 +53,13 @@ pub struct Context<K> {
     pub(crate) event_recorder: EventRecorder,
 }
 
-impl<K: Object> Context<K> {
+impl<K: AnyObject> Context<K> {
+    /// Returns the kind of the object to reconcile.
+    #[must_use]
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
     /// Returns the key of the object to reconcile.
     #[must_use]
     pub fn key(&self) -> &Key {
@@ -97,19 +107,33 @@ impl<K: Object> Context<K> {
     /// that an object created in between is not changed either.
     ///
     /// [`Client::apply`] is for objects that are not owned.
-    pub fn apply_owned<C: Object>(&self, mut child: C) -> Write<'_, C> {
-        if Kind::of::<C>().namespaced() && child.meta().namespace.is_none() {
+    pub fn apply_owned<C: Object>(&self, child: C) -> Write<'_, C> {
+        self.apply_owned_as(Kind::of::<C>(), child)
+    }
+
+    /// Same as [`apply_owned`](Context::apply_owned), for a child whose kind is known at run time.
+    pub fn apply_owned_dynamic(
+        &self,
+        kind: &Kind,
+        child: DynamicObject,
+    ) -> Write<'_, DynamicObject> {
+        self.apply_owned_as(kind.clone(), child)
+    }
+
+    fn apply_owned_as<C: AnyObject>(&self, kind: Kind, mut child: C) -> Write<'_, C> {
+        if kind.namespaced() && child.meta().namespace.is_none() {
             child.meta_mut().namespace = self.key.namespace().map(str::to_owned);
         }
         let owned = match &self.object {
-            Some(owner) => owner::set_controller_reference(&**owner, &mut child)
+            Some(owner) => owner::set_controller(&self.kind, owner.meta(), &kind, child.meta_mut())
                 .map(|()| Uid::new(owner.meta().uid.as_deref().unwrap_or_default()))
                 .map_err(|error| error.to_string()),
-            None => Err(format!("{} {} that should own it was deleted", Kind::of::<K>(), self.key)),
+            None => Err(format!("{} {} that should own it was deleted", self.kind, self.key)),
         };
-        let write = self.client.apply(&child);
+        let body = serde_json::to_value(&child).map_err(|error| error.to_string());
+        let write = Write::apply(&self.client, kind, Key::of(&child), None, body);
         match owned {
-            Ok(uid) => write.owned_by(uid, format!("{} {}", Kind::of::<K>(), self.key)),
+            Ok(uid) => write.owned_by(uid, format!("{} {}", self.kind, self.key)),
             Err(reason) => write.refuse(reason),
         }
     }
@@ -119,6 +143,7 @@ impl<K: Object> Context<K> {
 impl<K> Clone for Context<K> {
     fn clone(&self) -> Self {
         Self {
+            kind: self.kind.clone(),
             key: self.key.clone(),
             object: self.object.clone(),
             client: self.client.clone(),
@@ -135,6 +160,7 @@ impl<K> Clone for Context<K> {
 impl<K> std::fmt::Debug for Context<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context")
+            .field("kind", &self.kind)
             .field("key", &self.key)
             .field("causes", &self.causes)
             .finish_non_exhaustive()

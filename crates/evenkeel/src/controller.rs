@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 pub use builder::ControllerBuilder;
 pub use counts::ReconcileCounts;
-pub use watches::{Watch, WatchError, WatchGuard};
+pub use watches::{Watch, WatchError, WatchGuard, WatchKind};
 
 use self::core::Core;
 pub use crate::context::Context;

@@ -10,6 +10,14 @@ pub(crate) fn between(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (old, new) else {
         return (old != new).then(|| new.clone());
     };
+    between_fields(old, new).map(Value::Object)
+}
+
+/// Same as [`between`], of the fields of an object.
+pub(crate) fn between_fields(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Option<Map<String, Value>> {
     let mut patch = Map::new();
     for (name, value) in new {
         let changed = match old.get(name) {
@@ -21,7 +29,7 @@ pub(crate) fn between(old: &Value, new: &Value) -> Option<Value> {
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         patch.insert(name.clone(), Value::Null);
     }
-    (!patch.is_empty()).then_some(Value::Object(patch))
+    (!patch.is_empty()).then_some(patch)
 }
 
 /// Returns whether the patch has a list, which it replaces as a whole.

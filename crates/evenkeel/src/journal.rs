@@ -8,6 +8,8 @@ mod alarm;
 
 mod diff;
 
+mod failure;
+
 mod operation;
 
 mod record;
@@ -23,6 +25,7 @@ use tokio::sync::broadcast;
 pub use alarm::Alarm;
 pub(crate) use alarm::AlarmDetector;
 pub use diff::FieldChange;
+pub use failure::Failure;
 pub(crate) use operation::OperationLog;
 pub use operation::{ReadOperation, ReadRecord, WriteRecord, WriteResult};
 pub use record::{Outcome, Record};

@@ -19,31 +19,24 @@ use serde::de::DeserializeOwned;
 use crate::append_map::AppendMap;
 use crate::key::Key;
 
-/// A Kubernetes type that is known at compile time: one of `k8s_openapi`, or a struct with
-/// `#[derive(CustomResource)]`. Implemented automatically.
-pub trait Object:
-    Resource<DynamicType = (), Scope: Scope>
-    + Clone
-    + fmt::Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
+/// A Kubernetes type: an [`Object`], whose kind is known at compile time, or a type such as
+/// [`DynamicObject`](kube::core::DynamicObject), whose kind is known at run time. Implemented
+/// automatically.
+pub trait AnyObject:
+    Resource + Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
 }
 
-impl<K> Object for K where
-    K: Resource<DynamicType = (), Scope: Scope>
-        + Clone
-        + fmt::Debug
-        + Serialize
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
+impl<K> AnyObject for K where
+    K: Resource + Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
 }
+
+/// A Kubernetes type that is known at compile time: one of `k8s_openapi`, or a struct with
+/// `#[derive(CustomResource)]`. Implemented automatically.
+pub trait Object: AnyObject + Resource<DynamicType = (), Scope: Scope> {}
+
+impl<K> Object for K where K: AnyObject + Resource<DynamicType = (), Scope: Scope> {}
 
 /// Whether a type is namespaced.
 pub trait Scope {
@@ -122,7 +115,17 @@ impl Kind {
         })))
     }
 
-    /// Creates the kind of a type found by discovery.
+    /// Creates the kind of a type that is known at run time;
+    /// [`Client::discover`](crate::client::Client::discover) finds it on the API server.
+    ///
+    /// ```
+    /// use evenkeel::Kind;
+    /// use evenkeel::kube::core::{ApiResource, GroupVersionKind};
+    ///
+    /// let gvk = GroupVersionKind::gvk("example.com", "v1", "Website");
+    /// let kind = Kind::dynamic(&ApiResource::from_gvk_with_plural(&gvk, "websites"), true);
+    /// assert_eq!(kind.path(Some("shop")), "/apis/example.com/v1/namespaces/shop/websites");
+    /// ```
     #[must_use]
     pub fn dynamic(resource: &ApiResource, namespaced: bool) -> Self {
         Self(Source::Discovered(Arc::new(Names::new(
@@ -132,6 +135,11 @@ impl Kind {
             resource.plural.clone().into(),
             namespaced,
         ))))
+    }
+
+    /// Returns whether the kind is of a type known at compile time.
+    pub(crate) fn is_compiled(&self) -> bool {
+        matches!(self.0, Source::Compiled(_))
     }
 
     fn names(&self) -> &Names {
@@ -186,13 +194,18 @@ impl Kind {
         self.group() == group && self.kind() == kind
     }
 
+    /// Returns the URL path of the group and version.
+    pub(crate) fn group_version_path(&self) -> String {
+        match self.group() {
+            "" => format!("/api/{}", self.version()),
+            group => format!("/apis/{group}/{}", self.version()),
+        }
+    }
+
     /// Returns the URL path of the collection, in one namespace or cluster-wide.
     #[must_use]
     pub fn path(&self, namespace: Option<&str>) -> String {
-        let root = match self.group() {
-            "" => format!("/api/{}", self.version()),
-            group => format!("/apis/{group}/{}", self.version()),
-        };
+        let root = self.group_version_path();
         match namespace.filter(|_| self.namespaced()) {
             Some(namespace) => format!("{root}/namespaces/{namespace}/{}", self.plural()),
             None => format!("{root}/{}", self.plural()),

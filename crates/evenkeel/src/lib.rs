@@ -115,7 +115,7 @@ pub use error::{BoxError, Error, Result, chain, retry_after, terminal};
 pub use events::{EventRecorder, object_reference};
 pub use handler::MapContext;
 pub use key::Key;
-pub use kind::{Kind, Object, Scope};
+pub use kind::{AnyObject, Kind, Object, Scope};
 pub use manager::Manager;
 pub use reconcile::{Action, Reconciler, reconciler_fn};
 pub use source::{KeySender, Source};
@@ -133,7 +133,7 @@ pub mod prelude {
 
     pub use crate::cache::TypeOptions;
     pub use crate::{
-        Action, Condition, ConditionStatus, Conditions, Context, Key, Manager, Reconciler, Result,
-        Watch, predicate, retry_after, terminal,
+        Action, Condition, ConditionStatus, Conditions, Context, Key, Manager, MapContext,
+        Reconciler, Result, Watch, predicate, retry_after, terminal,
     };
 }

@@ -43,7 +43,7 @@ use crate::connect::{self, Transport};
 use crate::controller::{
     ControllerBuilder, ControllerHandle, Environment, OnReconcile, wait_retrying,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::{self, EventRecorder, EventWriter};
 use crate::journal::Record;
 use crate::kind::{Kind, Object};
@@ -183,8 +183,58 @@ impl Manager {
     }
 
     /// Returns a builder of a controller that runs `reconciler`.
-    pub fn controller<R: Reconciler>(&self, reconciler: R) -> ControllerBuilder<'_, R> {
-        ControllerBuilder::new(&self.0.environment, reconciler)
+    pub fn controller<R, E>(&self, reconciler: R) -> ControllerBuilder<'_, R, E>
+    where
+        R: Reconciler<E, Object: Object>,
+        E: Into<Error> + Send + 'static,
+    {
+        let kind = Kind::of::<R::Object>();
+        ControllerBuilder::new(&self.0.environment, kind, reconciler)
+    }
+
+    /// Returns a builder of a controller that runs `reconciler` for objects of a kind that is known
+    /// at run time.
+    ///
+    /// The object is a `DynamicObject`, or another type that the objects decode as, such as
+    /// `kube::core::Object<Spec, Status>`.
+    ///
+    /// ```no_run
+    /// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+    /// use evenkeel::kube::core::{DynamicObject, GroupVersionKind};
+    /// use evenkeel::prelude::*;
+    ///
+    /// struct Copies;
+    ///
+    /// impl Reconciler for Copies {
+    ///     type Object = DynamicObject;
+    ///
+    ///     async fn reconcile(&self, cx: &Context<DynamicObject>) -> Result<Action> {
+    ///         let Some(object) = cx.object() else { return Ok(Action::done()) };
+    ///         let mut map = ConfigMap::default();
+    ///         map.metadata.name = Some(cx.key().name().to_owned());
+    ///         map.data = Some([("spec".to_owned(), object.data["spec"].to_string())].into());
+    ///         cx.apply_owned(map).await?;
+    ///         cx.event("Copied", &format!("Copied the {}", cx.kind()));
+    ///         Ok(Action::done())
+    ///     }
+    /// }
+    ///
+    /// async fn register(manager: &Manager, gvk: &GroupVersionKind) -> Result<()> {
+    ///     let kind = manager.client().discover(gvk).await?;
+    ///     manager.dynamic_controller(&kind, Copies).owns::<ConfigMap>().register()?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn dynamic_controller<R, E>(
+        &self,
+        kind: &Kind,
+        reconciler: R,
+    ) -> ControllerBuilder<'_, R, E>
+    where
+        R: Reconciler<E>,
+        E: Into<Error> + Send + 'static,
+    {
+        ControllerBuilder::new(&self.0.environment, kind.clone(), reconciler)
     }
 
     /// Returns the client: cached reads, and writes with the operator's name as field manager.
@@ -218,15 +268,22 @@ impl Manager {
     /// # Errors
     /// When the type is declared with conflicting options.
     pub fn caches<K: Object>(&self, options: TypeOptions) -> Result<(), DeclareError> {
-        let kind = Kind::of::<K>();
-        self.cache().declare(&kind, options)?;
+        self.caches_kind(&Kind::of::<K>(), options)
+    }
+
+    /// Same as [`caches`](Manager::caches), for a type whose kind is known at run time.
+    ///
+    /// # Errors
+    /// When the type is declared with conflicting options.
+    pub fn caches_kind(&self, kind: &Kind, options: TypeOptions) -> Result<(), DeclareError> {
+        self.cache().declare(kind, options)?;
         let mut cached_types = self.0.cached_types.lock();
         if let Some(informers) = &mut cached_types.informers
-            && let Ok(informer) = self.cache().informer(&kind)
+            && let Ok(informer) = self.cache().informer(kind)
         {
             informers.push(informer);
         }
-        cached_types.kinds.push(kind);
+        cached_types.kinds.push(kind.clone());
         Ok(())
     }
 

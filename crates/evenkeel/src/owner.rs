@@ -2,11 +2,10 @@
 //!
 //! Owners are identified by uid: an object with the name of a deleted owner is not the owner.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::key::Key;
-use crate::kind::{Kind, Object};
+use crate::kind::{AnyObject, Kind, Object};
 
 /// Why an owner reference is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,24 +43,51 @@ pub enum OwnerError {
 
 /// Sets `owner` as the controller of `child`, as `controllerutil.SetControllerReference`.
 ///
+/// [`Context::apply_owned`](crate::Context::apply_owned) does so for the reconciled object.
+///
+/// ```
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::owner;
+///
+/// let mut parent = ConfigMap::default();
+/// parent.metadata.name = Some("web".to_owned());
+/// parent.metadata.uid = Some("4b1e".to_owned());
+/// let mut child = ConfigMap::default();
+/// owner::set_controller_reference(&parent, &mut child)?;
+/// assert!(owner::is_controller(&parent, &child));
+/// assert!(owner::remove_owner_reference(&parent, &mut child));
+/// # Ok::<(), owner::OwnerError>(())
+/// ```
+///
 /// # Errors
 /// When the owner has no uid or is in another namespace, or the child has another controller.
 pub fn set_controller_reference<O: Object, C: Object>(
     owner: &O,
     child: &mut C,
 ) -> Result<(), OwnerError> {
-    let mut reference = reference_for(owner, child)?;
+    let (kind, child_kind) = (Kind::of::<O>(), Kind::of::<C>());
+    set_controller(&kind, owner.meta(), &child_kind, child.meta_mut())
+}
+
+/// Sets the owner as the controller of the child, by kind and metadata.
+pub(crate) fn set_controller(
+    kind: &Kind,
+    owner: &ObjectMeta,
+    child_kind: &Kind,
+    child: &mut ObjectMeta,
+) -> Result<(), OwnerError> {
+    let mut reference = reference_for(kind, owner, child_kind, child)?;
     reference.controller = Some(true);
     reference.block_owner_deletion = Some(true);
-    let references = child.meta_mut().owner_references.get_or_insert_default();
-    let other = references
-        .iter()
+    let present = child.owner_references.iter().flatten();
+    let other = present
+        .into_iter()
         .find(|present| present.controller == Some(true) && present.uid != reference.uid);
     if let Some(other) = other {
         let (kind, name, uid) = (other.kind.clone(), other.name.clone(), other.uid.clone());
-        return Err(OwnerError::Controlled { child: describe(child), kind, name, uid });
+        return Err(OwnerError::Controlled { child: describe(child_kind, child), kind, name, uid });
     }
-    insert(references, reference);
+    insert(child.owner_references.get_or_insert_default(), reference);
     Ok(())
 }
 
@@ -73,13 +99,13 @@ pub fn set_owner_reference<O: Object, C: Object>(
     owner: &O,
     child: &mut C,
 ) -> Result<(), OwnerError> {
-    let reference = reference_for(owner, child)?;
+    let reference = reference_for(&Kind::of::<O>(), owner.meta(), &Kind::of::<C>(), child.meta())?;
     insert(child.meta_mut().owner_references.get_or_insert_default(), reference);
     Ok(())
 }
 
 /// Removes the owner reference to `owner`; returns whether there was one.
-pub fn remove_owner_reference<O: Object, C: Object>(owner: &O, child: &mut C) -> bool {
+pub fn remove_owner_reference<O: AnyObject, C: AnyObject>(owner: &O, child: &mut C) -> bool {
     let Some(references) = &mut child.meta_mut().owner_references else { return false };
     let before = references.len();
     references.retain(|reference| Some(&reference.uid) != owner.meta().uid.as_ref());
@@ -87,7 +113,7 @@ pub fn remove_owner_reference<O: Object, C: Object>(owner: &O, child: &mut C) ->
 }
 
 /// Returns whether `owner` is the controller of `child`, as `metav1.IsControlledBy`.
-pub fn is_controller<O: Object, C: Object>(owner: &O, child: &C) -> bool {
+pub fn is_controller<O: AnyObject, C: AnyObject>(owner: &O, child: &C) -> bool {
     let references = child.meta().owner_references.as_deref().unwrap_or_default();
     references.iter().any(|reference| {
         reference.controller == Some(true) && Some(&reference.uid) == owner.meta().uid.as_ref()
@@ -111,14 +137,18 @@ fn insert(references: &mut Vec<OwnerReference>, reference: OwnerReference) {
     }
 }
 
-fn reference_for<O: Object, C: Object>(owner: &O, child: &C) -> Result<OwnerReference, OwnerError> {
-    let meta = owner.meta();
-    let (Some(uid), Some(name)) = (meta.uid.clone(), meta.name.clone()) else {
-        return Err(OwnerError::NoUid { kind: Kind::of::<O>(), key: Key::of(owner) });
+fn reference_for(
+    kind: &Kind,
+    owner: &ObjectMeta,
+    child_kind: &Kind,
+    child: &ObjectMeta,
+) -> Result<OwnerReference, OwnerError> {
+    let (Some(uid), Some(name)) = (owner.uid.clone(), owner.name.clone()) else {
+        return Err(OwnerError::NoUid { kind: kind.clone(), key: Key::of_meta(owner) });
     };
-    let kind = Kind::of::<O>();
-    if kind.namespaced() && meta.namespace != child.meta().namespace {
-        return Err(OwnerError::OtherNamespace { owner: describe(owner), child: describe(child) });
+    if kind.namespaced() && owner.namespace != child.namespace {
+        let (owner, child) = (describe(kind, owner), describe(child_kind, child));
+        return Err(OwnerError::OtherNamespace { owner, child });
     }
     Ok(OwnerReference {
         api_version: kind.api_version(),
@@ -130,6 +160,6 @@ fn reference_for<O: Object, C: Object>(owner: &O, child: &C) -> Result<OwnerRefe
     })
 }
 
-fn describe<K: Object + Resource>(object: &K) -> String {
-    format!("{} {}", Kind::of::<K>(), Key::of(object))
+fn describe(kind: &Kind, meta: &ObjectMeta) -> String {
+    format!("{kind} {}", Key::of_meta(meta))
 }

@@ -10,7 +10,7 @@ use kube::core::{Selector, SelectorExt as _};
 
 use crate::cache::event::ObjectEvent;
 use crate::cache::{Entry, Meta};
-use crate::kind::Object;
+use crate::kind::AnyObject;
 
 /// A filter on events; events that do not pass it are dropped before they are enqueued.
 ///
@@ -44,7 +44,7 @@ impl Predicate {
     ///
     /// An object that does not decode passes, so that the read of the reconciler fails with the
     /// error.
-    pub fn of<K: Object>(test: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
+    pub fn of<K: AnyObject>(test: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         Self::new(move |event| match event.object().decode::<K>() {
             Ok(object) => test(&object),
             Err(_) => true,

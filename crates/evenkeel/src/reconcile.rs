@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::client;
 use crate::context::Context;
-use crate::error::{Result, Retry, RetryPolicy, causes};
-use crate::kind::Object;
+use crate::error::{Error, Result, Retry, RetryPolicy, causes};
+use crate::kind::AnyObject;
 
 /// Reconciles objects of one type, one object at a time.
 ///
@@ -33,22 +33,77 @@ use crate::kind::Object;
 ///     }
 /// }
 /// ```
-pub trait Reconciler: Send + Sync + 'static {
+///
+/// # Errors with a type
+///
+/// `E` is [`Error`] unless stated, which any error converts into. A reconciler with an error type
+/// of its own states it; the [journal](crate::journal::Outcome::find) then finds the error by its
+/// type:
+///
+/// ```
+/// use evenkeel::BoxError;
+/// use evenkeel::client;
+/// use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+///
+/// #[derive(Debug, thiserror::Error)]
+/// enum DnsError {
+///     #[error("the zone {0} does not exist")]
+///     NoZone(String),
+///     #[error("the record is invalid")]
+///     Invalid(#[source] BoxError),
+///     #[error(transparent)]
+///     Client(#[from] client::Error),
+/// }
+///
+/// struct Dns;
+///
+/// impl Reconciler<DnsError> for Dns {
+///     type Object = ConfigMap;
+///
+///     async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action, DnsError> {
+///         let Some(map) = cx.object() else { return Ok(Action::done()) };
+///         let data = map.data.as_ref().ok_or_else(|| {
+///             DnsError::Invalid(terminal("it has no data").into_boxed()) // not retried
+///         })?;
+///         let zone = data.get("zone").ok_or_else(|| DnsError::NoZone(String::new()))?;
+///         cx.event("Found", zone);
+///         Ok(Action::done())
+///     }
+/// }
+///
+/// fn register(manager: &Manager) -> Result<()> {
+///     manager.controller(Dns).register()?;
+///     Ok(())
+/// }
+/// ```
+///
+/// # Objects whose kind is known at run time
+///
+/// With `type Object = DynamicObject` a reconciler handles any kind; see
+/// [`Manager::dynamic_controller`](crate::Manager::dynamic_controller).
+pub trait Reconciler<E = Error>: Send + Sync + 'static
+where
+    E: Into<Error> + Send + 'static,
+{
     /// The type of object to reconcile.
-    type Object: Object;
+    type Object: AnyObject;
 
     /// Reconciles the object of `cx`.
     ///
-    /// An error is retried with exponential backoff, unless wrapped by [`terminal`](crate::terminal) or
-    /// [`retry_after`](crate::retry_after).
-    fn reconcile(&self, cx: &Context<Self::Object>) -> impl Future<Output = Result<Action>> + Send;
+    /// An error is retried with exponential backoff, unless wrapped by
+    /// [`terminal`](crate::terminal) or [`retry_after`](crate::retry_after).
+    fn reconcile(
+        &self,
+        cx: &Context<Self::Object>,
+    ) -> impl Future<Output = Result<Action, E>> + Send;
 }
 
 /// A shared reconciler.
-impl<R: Reconciler> Reconciler for Arc<R> {
+impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Reconciler<E> for Arc<R> {
     type Object = R::Object;
 
-    fn reconcile(&self, cx: &Context<R::Object>) -> impl Future<Output = Result<Action>> + Send {
+    fn reconcile(&self, cx: &Context<R::Object>) -> impl Future<Output = Result<Action, E>> + Send {
         (**self).reconcile(cx)
     }
 }
@@ -68,7 +123,7 @@ impl<R: Reconciler> Reconciler for Arc<R> {
 /// ```
 pub fn reconciler_fn<K, F, Fut>(reconcile: F) -> impl Reconciler<Object = K>
 where
-    K: Object,
+    K: AnyObject,
     F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Action>> + Send + 'static,
 {
@@ -82,7 +137,7 @@ struct ReconcilerFn<K, F> {
 
 impl<K, F, Fut> Reconciler for ReconcilerFn<K, F>
 where
-    K: Object,
+    K: AnyObject,
     F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Action>> + Send + 'static,
 {

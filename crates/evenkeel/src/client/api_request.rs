@@ -58,6 +58,12 @@ impl ApiRequest {
         Self::new(verb, method, kind, target, kind.path(namespace))
     }
 
+    /// Creates a request for the resources of the kind's group and version.
+    pub(crate) fn discovery(kind: &Kind) -> Self {
+        let path = kind.group_version_path();
+        Self::new("discover", Method::GET, kind, Target::Collection(None), path)
+    }
+
     fn new(verb: &'static str, method: Method, kind: &Kind, target: Target, path: String) -> Self {
         let request_info = RequestInfo { verb, kind: kind.clone(), subresource: None, target };
         let content_type = "application/json";

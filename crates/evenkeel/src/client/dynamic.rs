@@ -33,10 +33,7 @@ impl<'a> Dynamic<'a> {
     /// # Errors
     /// When the type is not cached, or the object does not decode.
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<DynamicObject>>, Error> {
-        match self.client.entry(&self.kind, key).await? {
-            Some(entry) => Ok(Some(self.client.shared.cache.typed::<DynamicObject>(&entry)?)),
-            None => Ok(None),
-        }
+        self.client.get_as(&self.kind, key).await
     }
 
     /// Returns the object's metadata and JSON from the cache without decoding it, if it exists.

@@ -10,6 +10,7 @@ use kube::core::Status;
 
 use crate::cache::{DecodeError, ReadError};
 use crate::error::{BoxError, causes, chain};
+use crate::kind::Kind;
 use crate::request_info::RequestInfo;
 
 /// The error of a read or write.
@@ -65,6 +66,12 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// The API server does not serve the kind.
+    #[error("{}", kind.not_served())]
+    NotServed {
+        /// The kind.
+        kind: Kind,
+    },
     /// The cache cannot serve the read.
     #[error(transparent)]
     Cache(#[from] ReadError),
@@ -103,7 +110,7 @@ impl Error {
     /// Returns whether the object, its namespace or its type does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        self.reason_is("NotFound", 404)
+        matches!(self, Self::NotServed { .. }) || self.reason_is("NotFound", 404)
     }
 
     /// Returns whether an object of that name already exists.
@@ -189,7 +196,10 @@ impl Error {
                     || status.code == 502
                     || self.retry_after().is_some()
             }
-            Self::InvalidResponse { .. } | Self::NotSent { .. } | Self::Decode(_) => false,
+            Self::InvalidResponse { .. }
+            | Self::NotSent { .. }
+            | Self::NotServed { .. }
+            | Self::Decode(_) => false,
         }
     }
 

@@ -103,8 +103,7 @@ impl<'a> Live<'a> {
                 }
                 Err(error) => return Err(error),
             };
-            let page: Page<T> = nulls::decode(&bytes)
-                .map_err(|error| Error::InvalidResponse { request_info, source: error.into() })?;
+            let page: Page<T> = decode_response(request_info, &bytes)?;
             objects.extend(page.items.into_iter().flatten());
             token = page.metadata.next.unwrap_or_default();
             if token.is_empty() {
@@ -149,10 +148,18 @@ pub(super) fn decode<R: DeserializeOwned>(
     key: &Key,
     bytes: &[u8],
 ) -> Result<R, Error> {
-    nulls::decode(bytes).map_err(|error: serde_json::Error| {
-        let target = Target::Object(key.clone());
-        let request_info =
-            super::RequestInfo { verb: "read", kind: kind.clone(), subresource: None, target };
-        Error::InvalidResponse { request_info, source: error.into() }
+    let target = Target::Object(key.clone());
+    let request_info =
+        super::RequestInfo { verb: "read", kind: kind.clone(), subresource: None, target };
+    decode_response(request_info, bytes)
+}
+
+pub(super) fn decode_response<R: DeserializeOwned>(
+    request_info: super::RequestInfo,
+    bytes: &[u8],
+) -> Result<R, Error> {
+    nulls::decode(bytes).map_err(|error: serde_json::Error| Error::InvalidResponse {
+        request_info,
+        source: error.into(),
     })
 }

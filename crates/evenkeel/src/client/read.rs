@@ -13,7 +13,7 @@ use super::lazy::LazyList;
 use crate::cache::{Cache, Entry, Found, Query};
 use crate::journal::ReadRecord;
 use crate::key::Key;
-use crate::kind::{Kind, Object};
+use crate::kind::{AnyObject, Kind, Object};
 use crate::uid::Uid;
 
 impl Client {
@@ -25,12 +25,20 @@ impl Client {
     /// # Errors
     /// When the type is not cached, or the object does not decode as `K`.
     pub async fn get<K: Object>(&self, key: &Key) -> Result<Option<Arc<K>>, Error> {
-        let kind = Kind::of::<K>();
-        let read = |cache: &Cache| cache.get_typed::<K>(&kind, key);
-        let found = self.shared.cache.read_through(&kind, read, &self.live()).await?;
+        self.get_as(&Kind::of::<K>(), key).await
+    }
+
+    /// Returns the object of `kind` from the cache as `K`, if it exists.
+    pub(crate) async fn get_as<K: AnyObject>(
+        &self,
+        kind: &Kind,
+        key: &Key,
+    ) -> Result<Option<Arc<K>>, Error> {
+        let read = |cache: &Cache| cache.get_typed::<K>(kind, key);
+        let found = self.shared.cache.read_through(kind, read, &self.live()).await?;
         if let Some(operations) = &self.operations {
             let version = found.as_ref().map(Found::version);
-            operations.record_read(ReadRecord::get(&kind, key, version));
+            operations.record_read(ReadRecord::get(kind, key, version));
         }
         match found {
             Some(Found::Typed(typed, _)) => Ok(Some(typed)),

@@ -136,7 +136,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         }
     }
 
-    pub(super) fn patch(
+    pub(crate) fn patch(
         client: &'a Client,
         kind: Kind,
         key: Key,
@@ -155,7 +155,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         Self::new(client, Verb::Patch(content_type), kind, key, body)
     }
 
-    pub(super) fn apply(
+    pub(crate) fn apply(
         client: &'a Client,
         kind: Kind,
         key: Key,

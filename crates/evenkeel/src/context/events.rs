@@ -1,10 +1,10 @@
 //! Events about the reconciled object.
 
 use super::Context;
-use crate::events::{object_reference, reference};
-use crate::kind::{Kind, Object};
+use crate::events::reference;
+use crate::kind::AnyObject;
 
-impl<K: Object> Context<K> {
+impl<K: AnyObject> Context<K> {
     /// Records an event of type Normal about the reconciled object.
     ///
     /// `reason` is one word in CamelCase, `note` a sentence. Repeats are merged into a series. The
@@ -19,10 +19,10 @@ impl<K: Object> Context<K> {
     }
 
     fn record_event(&self, warning: bool, reason: &str, note: &str) {
-        let regarding = match &self.object {
-            Some(object) => object_reference(&**object),
-            None => reference(&Kind::of::<K>(), &self.key, None, None),
-        };
+        let meta = self.object.as_ref().map(|object| object.meta());
+        let uid = meta.and_then(|meta| meta.uid.clone());
+        let version = meta.and_then(|meta| meta.resource_version.clone());
+        let regarding = reference(&self.kind, &self.key, uid, version);
         self.event_recorder.record(regarding, warning, reason, note);
     }
 }

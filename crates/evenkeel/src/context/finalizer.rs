@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::Context;
+use crate::client::Write;
 use crate::error::{Result, chain};
-use crate::kind::Object;
+use crate::kind::AnyObject;
 use crate::uid::Uid;
 
 /// Clean-ups that succeeded while the finalizer is still set, because the write that removes it
@@ -42,7 +43,7 @@ impl CompletedCleanups {
     }
 }
 
-impl<K: Object> Context<K> {
+impl<K: AnyObject> Context<K> {
     /// Adds the finalizer `name` and returns the object, or runs `cleanup` and returns `None` if
     /// the object is being deleted.
     ///
@@ -120,6 +121,6 @@ impl<K: Object> Context<K> {
             "resourceVersion": meta.resource_version,
             "uid": meta.uid,
         }}));
-        self.client().patch::<K>(self.key(), &patch).await
+        Write::patch(self.client(), self.kind.clone(), self.key.clone(), &patch).await
     }
 }

@@ -20,9 +20,9 @@ use crate::client::{Client, Error, RequestInfo, Target};
 use crate::condition::Condition;
 use crate::difference;
 use crate::key::Key;
-use crate::kind::{Kind, Object};
+use crate::kind::{AnyObject, Kind, Object};
 pub(crate) use fields::StatusFields;
-use fields::{CONDITIONS, OBSERVED};
+use fields::{Automatic, CONDITIONS, OBSERVED};
 
 /// A status update; see [`Context::status`].
 #[must_use = "a status update is sent by `write`"]
@@ -36,19 +36,22 @@ pub struct StatusUpdate<'a, K> {
 
 type Change<'a, K> = Box<dyn FnOnce(&mut K) + Send + 'a>;
 
-impl<K: Object> Context<K> {
+impl<K: AnyObject> Context<K> {
     /// Returns a status update of `object`:
     /// `cx.status(&app).condition(Condition::new("Available", true, "Up", "")).write().await?`.
     ///
     /// It sets the observedGeneration of the conditions and, if the type has it, of the status to
     /// the generation of `object`, and the lastTransitionTime of changed conditions. Nothing is
     /// sent if nothing changes. Fields and conditions that the update does not set are kept.
+    ///
+    /// Of a type that is known only at run time, observedGeneration is omitted where the schema of
+    /// the type does not have it.
     pub fn status<'a>(&'a self, object: &'a K) -> StatusUpdate<'a, K> {
         StatusUpdate { context: self, object, conditions: Vec::new(), changes: Vec::new() }
     }
 }
 
-impl<'a, K: Object> StatusUpdate<'a, K> {
+impl<'a, K: AnyObject> StatusUpdate<'a, K> {
     /// Sets a condition.
     pub fn condition(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);
@@ -83,16 +86,63 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
         let key = Key::of(object);
         let client = context.client();
         // Read again: the reconcile may have written the object since it started.
-        let Some(present) = newest(object, client.get::<K>(&key).await?) else { return Ok(None) };
+        let cached = client.get_as::<K>(&context.kind, &key).await?;
+        let Some(present) = newest(object, cached) else { return Ok(None) };
         let before = fields(&*present);
-        let mut status = match changes.is_empty() {
-            true => before.clone(),
+        let changed = match changes.is_empty() {
+            true => None,
             false => {
                 let mut next = (*present).clone();
                 changes.into_iter().for_each(|change| change(&mut next));
-                fields(&next)
+                Some(fields(&next))
             }
         };
+        let mut refused = None;
+        loop {
+            let automatic = context.status_fields.automatic();
+            let status = changed.as_ref().unwrap_or(&before).clone();
+            let update = Update { context, conditions: &conditions, automatic };
+            let Some(status) = update.status(&*present, object, &before, status)? else {
+                return Ok(None);
+            };
+            let Some(patch) = difference::between_fields(&before, &status) else { return Ok(None) };
+            let meta = present.meta();
+            let mut metadata = json!({ "uid": meta.uid });
+            if patch.values().any(difference::has_list) {
+                metadata["resourceVersion"] = json!(meta.resource_version);
+            }
+            let patch = Patch::Merge(json!({ "metadata": metadata, "status": patch }));
+            let write = client.subresource_of(context.kind.clone(), &key, "status").patch(&patch);
+            match write.return_cached().await {
+                Ok(written) => {
+                    context.status_fields.confirm(automatic);
+                    return Ok(Some(written));
+                }
+                Err(error) if update.retries(&error) => refused = refused.or(Some(error)),
+                Err(error) => return Err(refused.unwrap_or(error)),
+            }
+        }
+    }
+}
+
+/// How the next status is computed.
+struct Update<'a, K> {
+    context: &'a Context<K>,
+    conditions: &'a [Condition],
+    automatic: Automatic,
+}
+
+impl<K: AnyObject> Update<'_, K> {
+    /// Returns the next status, or `None` if nothing changes; `status` has the changes of the
+    /// reconciler.
+    fn status(
+        &self,
+        present: &K,
+        object: &K,
+        before: &Map<String, Value>,
+        mut status: Map<String, Value>,
+    ) -> Result<Option<Map<String, Value>>, Error> {
+        let Self { context, conditions, automatic } = self;
         let generation = object.meta().generation;
         if !conditions.is_empty() {
             let stored = status.entry(CONDITIONS).or_insert(Value::Null);
@@ -100,34 +150,35 @@ impl<'a, K: Object> StatusUpdate<'a, K> {
                 *stored = json!([]);
             }
             let Value::Array(stored) = stored else {
-                return Err(refused::<K>(&key, "status.conditions is not a list"));
+                let reason = "status.conditions is not a list";
+                return Err(refused(&context.kind, &Key::of(object), reason));
             };
-            for condition in &conditions {
+            let generation = generation.filter(|_| automatic.in_conditions());
+            for condition in *conditions {
                 condition.set_json(stored, generation, context.clock().now());
             }
         }
-        let observed = generation.filter(|_| !context.status_fields.lacks_observed_generation());
+        let observed = generation.filter(|_| {
+            automatic.in_status() && !context.status_fields.lacks_observed_generation()
+        });
         if let Some(generation) = observed {
             status.insert(OBSERVED.to_owned(), generation.into());
         }
         // Equal before the type is checked for dropped fields.
-        if status == before {
+        if status == *before {
             return Ok(None);
         }
         let (observed, conditions) = (observed.is_some(), !conditions.is_empty());
-        let status =
-            context.status_fields.kept(&*present, Value::Object(status), observed, conditions);
-        let Some(patch) = difference::between(&Value::Object(before), &status) else {
-            return Ok(None);
-        };
-        let meta = present.meta();
-        let mut metadata = json!({ "uid": meta.uid });
-        if difference::has_list(&patch) {
-            metadata["resourceVersion"] = json!(meta.resource_version);
-        }
-        let patch = Patch::Merge(json!({ "metadata": metadata, "status": patch }));
-        let write = client.subresource::<K>(&key, "status").patch::<K>(&patch);
-        write.return_cached().await.map(Some)
+        Ok(Some(context.status_fields.kept(present, status, observed, conditions)))
+    }
+
+    /// Returns whether the update is retried with fewer automatic fields: the schema of a type that
+    /// is known only at run time may lack them, and the server then rejects the whole update.
+    fn retries(&self, error: &Error) -> bool {
+        let rejected =
+            error.is_invalid() || error.status().is_some_and(|status| status.code == 400);
+        let dynamic = !self.context.kind.is_compiled();
+        dynamic && rejected && self.context.status_fields.reduce(self.automatic)
     }
 }
 
@@ -156,7 +207,7 @@ impl Client {
         let key = Key::of(object);
         let encoded = |status: &S| match serde_json::to_value(status) {
             Ok(status) => Ok(status),
-            Err(error) => Err(refused::<K>(&key, &error.to_string())),
+            Err(error) => Err(refused(&Kind::of::<K>(), &key, &error.to_string())),
         };
         let old = old.map(encoded).transpose()?.unwrap_or_else(|| json!({}));
         let Some(patch) = difference::between(&old, &encoded(new)?) else { return Ok(None) };
@@ -171,7 +222,7 @@ impl Client {
 }
 
 /// Returns the newer of `object` and its cached state; `None` if it was deleted.
-fn newest<K: Object>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
+fn newest<K: AnyObject>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
     let cached = cached.filter(|cached| cached.meta().uid == object.meta().uid)?;
     if std::ptr::eq(&*cached, object) {
         return Some(cached);
@@ -184,15 +235,15 @@ fn newest<K: Object>(object: &K, cached: Option<Arc<K>>) -> Option<Arc<K>> {
 }
 
 /// Returns the fields of the object's status.
-fn fields<K: Object>(object: &K) -> Map<String, Value> {
+fn fields<K: AnyObject>(object: &K) -> Map<String, Value> {
     match extract::status(object) {
         Some(Value::Object(status)) => status,
         _ => Map::new(),
     }
 }
 
-fn refused<K: Object>(key: &Key, reason: &str) -> Error {
-    let (kind, target) = (Kind::of::<K>(), Target::Object(key.clone()));
+fn refused(kind: &Kind, key: &Key, reason: &str) -> Error {
+    let (kind, target) = (kind.clone(), Target::Object(key.clone()));
     let request_info = RequestInfo { verb: "patch", kind, subresource: Some("status"), target };
     Error::NotSent { request_info, reason: reason.to_owned() }
 }

@@ -1,7 +1,10 @@
 //! The builder of controllers.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
+
+use kube::core::DynamicObject;
 
 use super::ControllerHandle;
 use super::core::{Core, State};
@@ -11,6 +14,7 @@ use super::run::Controller;
 use super::watches::{self, Watch, WatchError};
 use super::worker::Worker;
 use crate::cache::{DeclareError, TypeOptions};
+use crate::error::Error;
 use crate::handler::MapContext;
 use crate::journal::Journal;
 use crate::key::Key;
@@ -35,17 +39,39 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// |---|---|
 /// | reconcile on changes of children | [`owns`](Self::owns), [`owns_with`](Self::owns_with) |
 /// | … of any other objects | [`watches`](Self::watches), [`watches_with`](Self::watches_with) |
+/// | … of types known at run time | [`owns_kind`](Self::owns_kind), [`watches_kind`](Self::watches_kind) |
 /// | … by metadata alone, as for Secrets | [`watch`](Self::watch) with [`Watch::mapped_metadata`] |
 /// | … of systems outside the cluster | [`source`](Self::source) |
-/// | read another type from the cache | [`reads`](Self::reads), [`reads_with`](Self::reads_with) |
+/// | read another type from the cache | [`reads`](Self::reads), [`reads_with`](Self::reads_with), [`reads_kind`](Self::reads_kind) |
 /// | set how the reconciled type is cached | [`cached`](Self::cached) |
 /// | ignore some events | [`filter_object`](Self::filter_object), [`filter`](Self::filter) |
 /// | reconcile in parallel | [`workers`](Self::workers) |
 /// | limit a reconcile | [`reconcile_timeout`](Self::reconcile_timeout) |
+///
+/// ```no_run
+/// # use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+/// # use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use evenkeel::prelude::*;
+///
+/// # fn register(manager: &Manager, websites: impl Reconciler<Object = ConfigMap>) -> Result<()> {
+/// manager
+///     .controller(websites)
+///     .named("websites")
+///     .owns::<Deployment>()
+///     .watches(|secret: &Secret, _: &MapContext| vec![Key::of(secret)])
+///     .filter_object(predicate::generation_changed())
+///     .workers(4)
+///     .reconcile_timeout(Duration::from_secs(30))
+///     .register()?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a controller runs once it is registered"]
-pub struct ControllerBuilder<'m, R: Reconciler> {
+pub struct ControllerBuilder<'m, R, E = Error> {
     environment: &'m Environment,
     reconciler: R,
+    /// The type that the controller reconciles.
+    kind: Kind,
     name: Option<String>,
     primary: Watch,
     watches: Vec<Watch>,
@@ -57,15 +83,17 @@ pub struct ControllerBuilder<'m, R: Reconciler> {
     timeout: Duration,
     cache_sync_timeout: Duration,
     queue: QueueOptions,
+    marker: PhantomData<fn() -> E>,
 }
 
-impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
-    pub(crate) fn new(environment: &'m Environment, reconciler: R) -> Self {
+impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m, R, E> {
+    pub(crate) fn new(environment: &'m Environment, kind: Kind, reconciler: R) -> Self {
         Self {
             environment,
             reconciler,
             name: None,
-            primary: Watch::object::<R::Object>(),
+            primary: Watch::kind(&kind).object(),
+            kind,
             watches: Vec::new(),
             reads: Vec::new(),
             sources: Vec::new(),
@@ -75,6 +103,7 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
             timeout: TIMEOUT,
             cache_sync_timeout: SYNC_TIMEOUT,
             queue: QueueOptions::default(),
+            marker: PhantomData,
         }
     }
 
@@ -87,18 +116,26 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
 
     /// Reconciles the owner when an object of type `C` that it controls changes.
     pub fn owns<C: Object>(self) -> Self {
-        self.watch(Watch::owned::<C, R::Object>())
+        self.owns_kind(&Kind::of::<C>())
     }
 
     /// Same as [`owns`](ControllerBuilder::owns), with cache options for the type:
     /// `.owns_with::<Secret>(TypeOptions::new().labels(ours))`.
     pub fn owns_with<C: Object>(self, options: TypeOptions) -> Self {
-        self.watch(Watch::owned::<C, R::Object>().cached(options))
+        let watch = Watch::kind(&Kind::of::<C>()).owned_by(&self.kind);
+        self.watch(watch.cached(options))
     }
 
     /// Reconciles every owner, not only the controller, when an object of type `C` changes.
     pub fn owns_any<C: Object>(self) -> Self {
-        self.watch(Watch::owned_by_any::<C, R::Object>())
+        let watch = Watch::kind(&Kind::of::<C>()).owned_by_any(&self.kind);
+        self.watch(watch)
+    }
+
+    /// Same as [`owns`](ControllerBuilder::owns), for a type whose kind is known at run time.
+    pub fn owns_kind(self, kind: &Kind) -> Self {
+        let watch = Watch::kind(kind).owned_by(&self.kind);
+        self.watch(watch)
     }
 
     /// Reconciles the keys that `map` returns when an object of type `W` changes.
@@ -116,6 +153,15 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
         map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
         self.watch(Watch::mapped(map).cached(options))
+    }
+
+    /// Same as [`watches`](ControllerBuilder::watches), for a type whose kind is known at run time.
+    pub fn watches_kind(
+        self,
+        kind: &Kind,
+        map: impl Fn(&DynamicObject, &MapContext) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        self.watch(Watch::kind(kind).mapped(map))
     }
 
     /// Adds a watch made with [`Watch::owned`], [`Watch::mapped_metadata`] and so on.
@@ -139,6 +185,12 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
     /// Same as [`reads`](ControllerBuilder::reads), with cache options for the type.
     pub fn reads_with<K: Object>(mut self, options: TypeOptions) -> Self {
         self.reads.push((Kind::of::<K>(), Some(options)));
+        self
+    }
+
+    /// Same as [`reads`](ControllerBuilder::reads), for a type whose kind is known at run time.
+    pub fn reads_kind(mut self, kind: &Kind) -> Self {
+        self.reads.push((kind.clone(), None));
         self
     }
 
@@ -211,8 +263,8 @@ impl<'m, R: Reconciler> ControllerBuilder<'m, R> {
     /// When the name is taken, a type is declared with conflicting cache options, or the manager is
     /// stopping.
     pub fn register(self) -> Result<ControllerHandle, RegisterError> {
-        let Self { environment, reconciler, name, primary, watches, reads, sources, .. } = self;
-        let kind = Kind::of::<R::Object>();
+        let Self { environment, reconciler, kind, name, primary, watches, reads, sources, .. } =
+            self;
         let name: Arc<str> = name.unwrap_or_else(|| kind.kind().to_lowercase()).into();
         let client = environment.client.with_field_manager(&name);
         let cache = client.cache();

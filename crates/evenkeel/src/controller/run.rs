@@ -15,7 +15,7 @@ use super::core::Core;
 use super::watches::{Watch, WatchGuard};
 use super::worker::{Worker, message};
 use crate::cache::{Informer, SyncError};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handler::MapContext;
 use crate::kind::Kind;
 use crate::queue::Cause;
@@ -23,8 +23,8 @@ use crate::reconcile::Reconciler;
 use crate::source::Source;
 
 /// A controller that has not been started.
-pub(crate) struct Controller<R: Reconciler> {
-    pub(super) worker: Arc<Worker<R>>,
+pub(crate) struct Controller<R, E> {
+    pub(super) worker: Arc<Worker<R, E>>,
     pub(super) watched: Vec<Watch>,
     /// Types it reads without watching their changes.
     pub(super) reads: Vec<Kind>,
@@ -32,7 +32,7 @@ pub(crate) struct Controller<R: Reconciler> {
     pub(super) cache_sync_timeout: Duration,
 }
 
-impl<R: Reconciler> Controller<R> {
+impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Controller<R, E> {
     /// Runs until `stop`, then waits for running reconciles. Dropping the future cancels them.
     pub(crate) async fn run(self, stop: CancellationToken) -> Result<()> {
         let Self { worker, watched, reads, sources, cache_sync_timeout } = self;

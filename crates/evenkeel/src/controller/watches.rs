@@ -4,6 +4,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use kube::core::DynamicObject;
+
 use super::core::Core;
 use crate::cache::event::ObjectEvent;
 use crate::cache::{
@@ -11,7 +13,7 @@ use crate::cache::{
 };
 use crate::handler::{Handler, MapContext};
 use crate::key::Key;
-use crate::kind::{Kind, Object};
+use crate::kind::{AnyObject, Kind, Object};
 use crate::predicate::Predicate;
 use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin};
 
@@ -32,17 +34,17 @@ pub struct Watch {
 impl Watch {
     /// Watches objects of type `K` and enqueues the objects themselves, with periodic resync.
     pub fn object<K: Object>() -> Self {
-        Self::new(Kind::of::<K>(), Handler::Object).resynced()
+        Self::kind(&Kind::of::<K>()).object()
     }
 
     /// Watches objects of type `C` and enqueues the `O` that controls them.
     pub fn owned<C: Object, O: Object>() -> Self {
-        Self::new(Kind::of::<C>(), Handler::Owner { owner: Kind::of::<O>(), every: false })
+        Self::kind(&Kind::of::<C>()).owned_by(&Kind::of::<O>())
     }
 
     /// Watches objects of type `C` and enqueues every `O` that owns them.
     pub fn owned_by_any<C: Object, O: Object>() -> Self {
-        Self::new(Kind::of::<C>(), Handler::Owner { owner: Kind::of::<O>(), every: true })
+        Self::kind(&Kind::of::<C>()).owned_by_any(&Kind::of::<O>())
     }
 
     /// Watches objects of type `W` and enqueues the keys that `map` returns. It is called with the
@@ -50,14 +52,7 @@ impl Watch {
     pub fn mapped<W: Object>(
         map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        let map = move |entry: &Entry, cx: &MapContext| match entry.decode::<W>() {
-            Ok(object) => map(&object, cx),
-            Err(error) => {
-                tracing::error!(%error, "failed to decode object for map function");
-                Vec::new()
-            }
-        };
-        Self::new(Kind::of::<W>(), Handler::Map(Arc::new(map)))
+        WatchKind(Kind::of::<W>()).mapped_as(map)
     }
 
     /// Same as [`Watch::mapped`], by metadata: no object is decoded, and only metadata is requested
@@ -65,9 +60,21 @@ impl Watch {
     pub fn mapped_metadata<W: Object>(
         map: impl Fn(&Meta, &MapContext) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        let map = move |entry: &Entry, cx: &MapContext| map(entry.meta(), cx);
-        let watch = Self::new(Kind::of::<W>(), Handler::Map(Arc::new(map)));
-        Self { metadata_suffices: true, ..watch }
+        Self::kind(&Kind::of::<W>()).mapped_metadata(map)
+    }
+
+    /// Watches objects of a kind that is known at run time; the methods of the returned value set
+    /// which keys are enqueued.
+    ///
+    /// ```
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::Kind;
+    /// fn children(child: &Kind, parent: &Kind) -> Watch {
+    ///     Watch::kind(child).owned_by(parent).filter(predicate::generation_changed())
+    /// }
+    /// ```
+    pub fn kind(kind: &Kind) -> WatchKind {
+        WatchKind(kind.clone())
     }
 
     fn new(kind: Kind, handler: Handler) -> Self {
@@ -118,6 +125,62 @@ impl Watch {
             return cache.declare(&self.kind, options.declared_by(controller));
         }
         self.declare(cache, controller)
+    }
+}
+
+/// A watch of a kind that is known at run time, before it is set which keys are enqueued; see
+/// [`Watch::kind`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct WatchKind(Kind);
+
+impl WatchKind {
+    /// Enqueues the objects themselves, with periodic resync.
+    pub fn object(self) -> Watch {
+        Watch::new(self.0, Handler::Object).resynced()
+    }
+
+    /// Enqueues the object of kind `owner` that controls the object.
+    pub fn owned_by(self, owner: &Kind) -> Watch {
+        Watch::new(self.0, Handler::Owner { owner: owner.clone(), every: false })
+    }
+
+    /// Enqueues every object of kind `owner` that owns the object.
+    pub fn owned_by_any(self, owner: &Kind) -> Watch {
+        Watch::new(self.0, Handler::Owner { owner: owner.clone(), every: true })
+    }
+
+    /// Enqueues the keys that `map` returns. It is called with the object before and after a
+    /// change.
+    pub fn mapped(
+        self,
+        map: impl Fn(&DynamicObject, &MapContext) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Watch {
+        self.mapped_as(map)
+    }
+
+    /// Same as [`mapped`](WatchKind::mapped), by metadata; see [`Watch::mapped_metadata`].
+    pub fn mapped_metadata(
+        self,
+        map: impl Fn(&Meta, &MapContext) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Watch {
+        let map = move |entry: &Entry, cx: &MapContext| map(entry.meta(), cx);
+        let watch = Watch::new(self.0, Handler::Map(Arc::new(map)));
+        Watch { metadata_suffices: true, ..watch }
+    }
+
+    fn mapped_as<W: AnyObject>(
+        self,
+        map: impl Fn(&W, &MapContext) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Watch {
+        let map = move |entry: &Entry, cx: &MapContext| match entry.decode::<W>() {
+            Ok(object) => map(&object, cx),
+            Err(error) => {
+                tracing::error!(%error, "failed to decode object for map function");
+                Vec::new()
+            }
+        };
+        Watch::new(self.0, Handler::Map(Arc::new(map)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A worker: processes one item from the workqueue at a time.
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use super::environment::{Environment, OnReconcile};
 use super::throttle::{Throttle, ThrottleDelay};
 use crate::clock::Clock;
 use crate::context::{CompletedCleanups, Context, StatusFields};
-use crate::error::{Retry, chain};
+use crate::error::{Error, Retry};
 use crate::events::EventRecorder;
-use crate::journal::{Alarm, AlarmDetector, OperationLog, Outcome, Record};
+use crate::journal::{Alarm, AlarmDetector, Failure, OperationLog, Outcome, Record};
 use crate::key::Key;
 use crate::queue::{AddOptions, Cause, Causes, Item};
 use crate::random::Random;
@@ -25,7 +26,7 @@ use crate::reconcile::{Action, Next, Reconciler, retry_policy};
 use crate::tasks::Tasks;
 
 /// What the workers of a controller need.
-pub(super) struct Worker<R: Reconciler> {
+pub(super) struct Worker<R, E> {
     pub(super) core: Arc<Core>,
     reconciler: R,
     timeout: Duration,
@@ -39,9 +40,10 @@ pub(super) struct Worker<R: Reconciler> {
     throttled: Tasks,
     completed_cleanups: Arc<CompletedCleanups>,
     status_fields: Arc<StatusFields>,
+    marker: PhantomData<fn() -> E>,
 }
 
-impl<R: Reconciler> Worker<R> {
+impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
     pub(super) fn new(
         core: Arc<Core>,
         reconciler: R,
@@ -60,6 +62,7 @@ impl<R: Reconciler> Worker<R> {
             throttled: Tasks::new(),
             completed_cleanups: Arc::default(),
             status_fields: Arc::default(),
+            marker: PhantomData,
             core,
         })
     }
@@ -149,9 +152,11 @@ impl<R: Reconciler> Worker<R> {
     ) -> Ended {
         let client = self.core.client.recording(operations.clone());
         let run = async {
+            let kind = self.core.kind.clone();
             let context = Context {
                 key: item.key.clone(),
-                object: client.get::<R::Object>(&item.key).await?,
+                object: client.get_as::<R::Object>(&kind, &item.key).await?,
+                kind,
                 client,
                 causes: causes.clone(),
                 failures: item.failures,
@@ -160,12 +165,12 @@ impl<R: Reconciler> Worker<R> {
                 status_fields: self.status_fields.clone(),
                 event_recorder: self.event_recorder.clone(),
             };
-            self.reconciler.reconcile(&context).await
+            self.reconciler.reconcile(&context).await.map_err(Into::<Error>::into)
         };
         let run = async {
             match self.limited(&item.key, run).await {
                 Some(Ok(action)) => Ended::Done(action),
-                Some(Err(error)) => Ended::Failed(retry_policy(&*error), chain(&*error)),
+                Some(Err(error)) => Ended::Failed(retry_policy(&*error), error.into()),
                 None => Ended::TimedOut(self.timeout),
             }
         };
@@ -204,18 +209,18 @@ impl<R: Reconciler> Worker<R> {
                 retry();
                 Outcome::Panicked(message)
             }
-            Ended::Failed(Retry::BackOff, text) => {
+            Ended::Failed(Retry::BackOff, failure) => {
                 retry();
-                Outcome::Failed(text)
+                Outcome::Failed(failure)
             }
-            Ended::Failed(Retry::After(delay), text) => {
+            Ended::Failed(Retry::After(delay), failure) => {
                 let options = AddOptions { after: Some(delay), ..AddOptions::default() };
                 item.requeue(options, Cause::Retry(item.failures + 1));
-                Outcome::Failed(text)
+                Outcome::Failed(failure)
             }
-            Ended::Failed(Retry::Never, text) => {
+            Ended::Failed(Retry::Never, failure) => {
                 self.core.queue.forget(&item.key);
-                Outcome::Terminal(text)
+                Outcome::Terminal(failure)
             }
         }
     }
@@ -248,7 +253,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// How a reconcile ended.
 enum Ended {
     Done(Action),
-    Failed(Retry, String),
+    Failed(Retry, Failure),
     Panicked(String),
     TimedOut(Duration),
 }

@@ -1,12 +1,14 @@
 //! The record of a reconcile.
 
 use std::borrow::Cow;
+use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::failure::Failure;
 use super::operation::{ReadRecord, WriteRecord, WriteResult, Writes};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -53,9 +55,9 @@ pub enum Outcome {
     /// Succeeded and requeued after this delay.
     RequeueAfter(Duration),
     /// Failed; retried.
-    Failed(String),
+    Failed(Failure),
     /// Failed with a terminal error; not retried.
-    Terminal(String),
+    Terminal(Failure),
     /// Panicked; retried.
     Panicked(String),
     /// Exceeded this timeout; retried.
@@ -117,10 +119,28 @@ impl Outcome {
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         match self {
-            Self::Failed(message) | Self::Terminal(message) | Self::Panicked(message) => {
-                Some(message)
-            }
+            Self::Failed(failure) | Self::Terminal(failure) => Some(failure.message()),
+            Self::Panicked(message) => Some(message),
             Self::Done | Self::Requeue | Self::RequeueAfter(_) | Self::TimedOut(_) => None,
+        }
+    }
+
+    /// Returns the first error of type `T` among the reconciler's error and its causes, for example
+    /// to count failures by class:
+    ///
+    /// ```
+    /// use evenkeel::client;
+    /// use evenkeel::journal::Record;
+    ///
+    /// fn is_conflict(record: &Record) -> bool {
+    ///     record.outcome.find::<client::Error>().is_some_and(client::Error::is_conflict)
+    /// }
+    /// ```
+    #[must_use]
+    pub fn find<T: StdError + 'static>(&self) -> Option<&T> {
+        match self {
+            Self::Failed(failure) | Self::Terminal(failure) => failure.find(),
+            _ => None,
         }
     }
 }
@@ -219,7 +239,7 @@ mod tests {
         let failed =
             || write(Kind::of::<Service>(), WriteResult::Failed("the port is taken".into()));
         let error = "apply Service shop/web: the port is taken".to_owned();
-        let line = record(vec![failed()], Outcome::Failed(error)).to_string();
+        let line = record(vec![failed()], Outcome::Failed(error.into())).to_string();
         let end = "; apply Service web failed; failed: apply Service shop/web: the port is taken";
         assert!(line.ends_with(end), "{line}");
         // The reconciler ignored the error, so the outcome does not include it.

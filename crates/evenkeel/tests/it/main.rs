@@ -14,6 +14,8 @@ mod costs;
 
 mod doubts;
 
+mod dynamic;
+
 mod harness;
 
 mod history;

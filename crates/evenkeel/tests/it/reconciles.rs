@@ -9,7 +9,7 @@ use evenkeel::queue::CauseKind;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::harness::{World, each, key, next, quiet, recording, start, stop, until};
+use crate::harness::{World, each, key, map, next, quiet, recording, start, stop, until};
 
 #[tokio::test(start_paused = true)]
 async fn every_object_that_exists_is_reconciled_once_at_start() {
@@ -78,6 +78,58 @@ async fn terminal_error_is_recorded_and_not_retried() {
     assert_eq!(controller.queue().failures(&key("a")), 0);
     let record = controller.journal().records().pop().unwrap();
     assert_eq!(record.outcome, Outcome::Terminal("the spec makes no sense".into()));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn typed_error_is_found_in_the_journal() {
+    #[derive(Debug, thiserror::Error)]
+    enum DnsError {
+        #[error("no zone {0}")]
+        NoZone(String),
+        #[error("the record is invalid")]
+        Invalid(#[source] evenkeel::BoxError),
+        #[error(transparent)]
+        Client(#[from] evenkeel::client::Error),
+    }
+
+    struct Dns;
+    impl Reconciler<DnsError> for Dns {
+        type Object = ConfigMap;
+        async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action, DnsError> {
+            match cx.key().name() {
+                "zone" => Err(DnsError::NoZone("example.com".to_owned())),
+                "invalid" => Err(DnsError::Invalid(terminal("no address").into_boxed())),
+                _ => {
+                    cx.client().create(&map("zone")).await?;
+                    Ok(Action::done())
+                }
+            }
+        }
+    }
+
+    let world = World::new().await;
+    for name in ["invalid", "taken", "zone"] {
+        world.create_map(name).await;
+    }
+    let manager = world.manager();
+    // A shared reconciler has the same error type.
+    let controller = manager.controller(Arc::new(Dns)).register().unwrap();
+    let mut follower = controller.journal().follow();
+    let running = start(&manager);
+    let mut outcomes = std::collections::BTreeMap::new();
+    while outcomes.len() < 3 {
+        let record = follower.recv().await.unwrap();
+        outcomes.insert(record.key.name().to_owned(), record.outcome.clone());
+    }
+    let invalid = &outcomes["invalid"];
+    assert_eq!(*invalid, Outcome::Terminal("the record is invalid: no address".into()));
+    assert!(matches!(invalid.find(), Some(DnsError::Invalid(_))));
+    let zone = &outcomes["zone"];
+    assert_eq!(*zone, Outcome::Failed("no zone example.com".into()));
+    assert!(matches!(zone.find(), Some(DnsError::NoZone(zone)) if zone == "example.com"));
+    let taken = &outcomes["taken"];
+    assert!(matches!(taken.find(), Some(DnsError::Client(error)) if error.is_already_exists()));
     stop(&manager, running).await;
 }
 

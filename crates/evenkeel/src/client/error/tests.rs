@@ -3,7 +3,6 @@ use kube::core::Status;
 use super::*;
 use crate::cache::{FailureReason, WatchFailure};
 use crate::key::Key;
-use crate::kind::Kind;
 use crate::request_info::Target;
 
 fn request_info() -> RequestInfo {
