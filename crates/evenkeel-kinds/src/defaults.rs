@@ -27,9 +27,10 @@ use evenkeel_types::Gvk;
 use serde_json::Value;
 
 use crate::convert;
+use crate::empty::EmptyFields;
 
 /// What defaulting did, for later stages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// A Job got the labels of its pod template.
     ///
@@ -37,38 +38,8 @@ pub struct Applied {
     /// template are also added to the Job. Must be passed to `strategy::Context` unless admission
     /// replaced the object.
     pub labels_from_template: bool,
-    /// The field of [`nil_or_empty_field`] was sent, but empty.
-    pub sent_empty: bool,
-}
-
-/// A list or map for which an empty value differs from an absent one. Go distinguishes nil from
-/// empty until the object is stored, which affects validation although both print the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NilOrEmptyField {
-    /// JSON pointer to the struct that has the field.
-    pub parent: &'static str,
-    /// Name of the field.
-    pub field: &'static str,
-    /// Whether the field is a map.
-    pub is_map: bool,
-}
-
-/// Returns the field of a kind that distinguishes nil from empty. A kind has at most one.
-pub fn nil_or_empty_field(gvk: Gvk<'_>) -> Option<NilOrEmptyField> {
-    let (parent, field, is_map) = match (gvk.group, gvk.kind) {
-        ("", "PersistentVolume") => ("/spec", "capacity", true),
-        ("", "PersistentVolumeClaim") => ("/spec/resources", "requests", true),
-        ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet") => {
-            ("/spec/template/metadata", "labels", true)
-        }
-        ("networking.k8s.io", "Ingress") => ("/spec", "rules", false),
-        (
-            "admissionregistration.k8s.io",
-            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
-        ) => ("", "webhooks", false),
-        _ => return None,
-    };
-    Some(NilOrEmptyField { parent, field, is_map })
+    /// Fields that were sent empty. Set by the decoder.
+    pub sent_empty: EmptyFields,
 }
 
 /// Sets the defaults of a built-in kind. Other kinds are not changed.

@@ -3,6 +3,7 @@
 pub mod columns;
 pub mod convert;
 pub mod defaults;
+pub mod empty;
 pub mod fields;
 mod meta;
 mod names;

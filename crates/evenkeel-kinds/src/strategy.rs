@@ -72,6 +72,8 @@ pub enum Generation {
     AlwaysOne,
     /// It starts at 1 and is incremented when one of these fields changes.
     Incremented(&'static [&'static str]),
+    /// Like [`Self::Incremented`], but an empty list or map differs from an absent one.
+    IncrementedExactly(&'static [&'static str]),
     /// It is not set on create and is incremented when one of these fields changes.
     IncrementedOnUpdate(&'static [&'static str]),
 }

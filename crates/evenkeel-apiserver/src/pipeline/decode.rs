@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_kinds::defaults::{Applied, nil_or_empty_field};
+use evenkeel_kinds::defaults::Applied;
+use evenkeel_kinds::empty::EmptyFields;
 use evenkeel_schema::metadata::Malformed;
 use evenkeel_types::go::{self, Quoted};
 use evenkeel_types::{Gvk, Type, protobuf};
@@ -17,7 +18,7 @@ use crate::context::RequestContext;
 use crate::digest;
 use crate::json;
 use crate::object::dedup_owners;
-use crate::registry::resource::{Resource, TypeInfo};
+use crate::registry::resource::TypeInfo;
 use crate::request::negotiate::{self, Format};
 use crate::request::query::FieldValidation;
 use crate::status::{GroupResource, Status};
@@ -116,7 +117,7 @@ impl Patched<'_> {
     /// Does not check the kind of a custom object: the caller must.
     pub(crate) fn object(self, cx: &RequestContext, mut value: Value) -> Result<Decoded, String> {
         let resource = &*cx.resource;
-        let sent_empty = is_sent_empty(resource, &value);
+        let sent_empty = EmptyFields::find(resource.gvk(), &value);
         match &resource.type_info {
             TypeInfo::Builtin(builtin) => {
                 self.typed(cx, builtin.ty, resource.gvk(), &mut value)?;
@@ -131,7 +132,7 @@ impl Patched<'_> {
                 report(cx, self.validation, problems(self.duplicates, unknown))?;
             }
         }
-        let applied = Applied { sent_empty, ..resource.fill_defaults(&mut value) };
+        let applied = resource.fill_defaults(&mut value, sent_empty);
         Ok(Decoded { object: value, applied })
     }
 
@@ -404,7 +405,7 @@ fn conform_and_default(
 ) -> Result<Decoded, Status> {
     let resource = &*cx.resource;
     set_kind(&mut parsed.value, resource.gvk());
-    let sent_empty = is_sent_empty(resource, &parsed.value);
+    let sent_empty = EmptyFields::find(resource.gvk(), &parsed.value);
     coerce_and_prune(resource, &mut parsed.value)
         .map(|unknown| match resource.is_custom() {
             true => problems(&parsed.duplicates, unknown),
@@ -412,23 +413,13 @@ fn conform_and_default(
         })
         .and_then(|problems| report(cx, validation, problems))
         .map_err(|why| cannot_be_handled(resource.gvk(), &resource.kind, &why))?;
-    let applied = Applied { sent_empty, ..resource.fill_defaults(&mut parsed.value) };
+    let applied = resource.fill_defaults(&mut parsed.value, sent_empty);
     Ok(Decoded { object: parsed.value, applied })
 }
 
 fn set_kind(value: &mut Value, gvk: Gvk<'_>) {
     value["apiVersion"] = gvk.api_version().into();
     value["kind"] = gvk.kind.into();
-}
-
-/// See [`nil_or_empty_field`]. Must be called before the object is pruned.
-pub(crate) fn is_sent_empty(resource: &Resource, value: &Value) -> bool {
-    let Some(empty_field) = nil_or_empty_field(resource.gvk()) else { return false };
-    match value.pointer(empty_field.parent).and_then(|parent| parent.get(empty_field.field)) {
-        Some(Value::Array(items)) => !empty_field.is_map && items.is_empty(),
-        Some(Value::Object(map)) => empty_field.is_map && map.is_empty(),
-        _ => false,
-    }
 }
 
 /// Returns the problems of a body, each once: duplicate fields, then unknown fields.

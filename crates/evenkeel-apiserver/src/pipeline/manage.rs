@@ -12,12 +12,13 @@ use evenkeel_apply::path::fields;
 use evenkeel_apply::{ObjectType, Set};
 use evenkeel_kinds::convert;
 use evenkeel_kinds::defaults::Applied;
+use evenkeel_kinds::empty::EmptyFields;
 use evenkeel_kinds::strategy;
 use evenkeel_types::go::Quoted;
 use evenkeel_types::{Gvk, check_unstructured};
 use serde_json::{Value, json};
 
-use super::decode::{self, Decoded};
+use super::decode::Decoded;
 use crate::codec;
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
@@ -79,7 +80,7 @@ pub(crate) fn on_apply(
     if !applied.changed {
         return Ok(Managed { object, applied: Applied::default() });
     }
-    let sent_empty = decode::is_sent_empty(&cx.resource, &object);
+    let sent_empty = EmptyFields::find(cx.resource.gvk(), &object);
     if let TypeInfo::Builtin(builtin) = &cx.resource.type_info {
         check_unstructured(builtin.ty, &object)
             .map_err(|why| conversion_error(cx, config, &why.to_string()))?;
@@ -87,7 +88,7 @@ pub(crate) fn on_apply(
             .map_err(|why| conversion_error(cx, config, &why))?;
     }
     // Custom objects are not decoded again: nulls are validated, and empty values are stored.
-    let applied = Applied { sent_empty, ..cx.resource.fill_defaults(&mut object) };
+    let applied = cx.resource.fill_defaults(&mut object, sent_empty);
     Ok(Managed { object, applied })
 }
 

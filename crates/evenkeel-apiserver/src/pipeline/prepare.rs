@@ -4,15 +4,15 @@
 //! the kind needs, runs the kind's strategy (status apart from spec, generation), and validates
 //! metadata, schema and the rules of built-in kinds.
 
-use evenkeel_kinds::defaults::{Applied, NilOrEmptyField, nil_or_empty_field};
+use evenkeel_kinds::defaults::Applied;
 use evenkeel_kinds::strategy::{self, User};
 use evenkeel_schema::field;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::mutate::Mutated;
 use crate::context::{RequestContext, Reservation};
 use crate::object::{Metadata as _, metadata_mut, set_meta};
-use crate::registry::resource::{Part, Resource};
+use crate::registry::resource::Part;
 use crate::status::{GroupResource, Status};
 
 /// An object that conforms to the rules of its kind.
@@ -24,20 +24,23 @@ pub(crate) struct Prepared {
 
 pub(crate) fn on_create(cx: &RequestContext, mutated: Mutated) -> Result<Prepared, Status> {
     let Mutated { mut object, applied } = mutated;
+    let Applied { labels_from_template, sent_empty } = applied;
     let resource = &*cx.resource;
     set_system_fields(cx, &mut object);
-    let empty_field = restore_empty_field(resource, applied, &mut object);
+    let restored = sent_empty.restore(&mut object);
     let reservation = cx.hooks.begin_create(cx, &mut object)?;
-    with_strategy_context(cx, applied, |strategy| resource.prepare_create(&mut object, strategy));
+    with_strategy_context(cx, labels_from_template, |strategy| {
+        resource.prepare_create(&mut object, strategy)
+    });
     let errors = resource.validate_create(&object);
     if !errors.is_empty() {
         return Err(invalid(cx, &object, &errors));
     }
-    remove_empty_field(empty_field, &mut object);
-    resource.canonicalize(&mut object);
+    restored.remove(&mut object);
     for warning in resource.create_warnings(&object) {
         cx.warnings.add(warning);
     }
+    resource.canonicalize(&mut object);
     Ok(Prepared { object, reservation })
 }
 
@@ -48,24 +51,25 @@ pub(crate) fn on_update(
     part: Part<'_>,
 ) -> Result<Prepared, Status> {
     let Mutated { mut object, applied } = mutated;
+    let Applied { labels_from_template, sent_empty } = applied;
     let resource = &*cx.resource;
     keep_system_fields(&mut object, old);
-    let empty_field = restore_empty_field(resource, applied, &mut object);
+    let restored = sent_empty.restore(&mut object);
     let reservation = cx.hooks.begin_update(cx, &mut object, old, part)?;
-    with_strategy_context(cx, applied, |strategy| {
+    with_strategy_context(cx, labels_from_template, |strategy| {
         resource.prepare_update(&mut object, old, part, strategy);
     });
     let errors = resource.validate_update(&object, old, part);
     if !errors.is_empty() {
         return Err(invalid(cx, &object, &errors));
     }
-    remove_empty_field(empty_field, &mut object);
-    resource.canonicalize(&mut object);
+    restored.remove(&mut object);
     if part == Part::Main {
         for warning in resource.update_warnings(&object, old) {
             cx.warnings.add(warning);
         }
     }
+    resource.canonicalize(&mut object);
     Ok(Prepared { object, reservation })
 }
 
@@ -83,33 +87,10 @@ fn set_system_fields(cx: &RequestContext, object: &mut Value) {
     generate_name(cx, object);
 }
 
-/// Restores a list or map that was sent empty, for kinds whose rules distinguish nil from empty;
-/// see [`nil_or_empty_field`].
-fn restore_empty_field(
-    resource: &Resource,
-    applied: Applied,
-    object: &mut Value,
-) -> Option<NilOrEmptyField> {
-    let field = nil_or_empty_field(resource.gvk()).filter(|_| applied.sent_empty)?;
-    let map = object.pointer_mut(field.parent)?.as_object_mut()?;
-    map.entry(field.field).or_insert_with(|| if field.is_map { json!({}) } else { json!([]) });
-    Some(field)
-}
-
-/// Removes the field that [`restore_empty_field`] added, which is not stored.
-fn remove_empty_field(empty_field: Option<NilOrEmptyField>, object: &mut Value) {
-    let Some(field) = empty_field else { return };
-    if let Some(Value::Object(map)) = object.pointer_mut(field.parent)
-        && map.get(field.field).is_some_and(|value| *value == json!([]) || *value == json!({}))
-    {
-        map.remove(field.field);
-    }
-}
-
 /// Calls `f` with the request in the form of the kind's strategy.
 fn with_strategy_context(
     cx: &RequestContext,
-    applied: Applied,
+    labels_from_template: bool,
     f: impl FnOnce(&strategy::Context<'_>),
 ) {
     let identity = &cx.identity;
@@ -121,7 +102,7 @@ fn with_strategy_context(
             extra: &identity.extra,
         },
         now: &cx.core.clock_rng.timestamp(),
-        labels_from_template: applied.labels_from_template,
+        labels_from_template,
     });
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use evenkeel_kinds::defaults::Applied;
+use evenkeel_kinds::empty::EmptyFields;
 use evenkeel_kinds::strategy::{self, Strategy};
 use evenkeel_kinds::validate;
 use evenkeel_schema::{field, metadata, names};
@@ -23,8 +24,15 @@ impl Resource {
         }
     }
 
-    /// Sets defaults.
-    pub(crate) fn fill_defaults(&self, object: &mut Value) -> Applied {
+    /// Sets defaults of an object with fields that were sent empty.
+    pub(crate) fn fill_defaults(&self, object: &mut Value, sent_empty: EmptyFields) -> Applied {
+        let restored = sent_empty.restore(object);
+        let applied = self.set_defaults(object);
+        restored.remove(object);
+        Applied { sent_empty, ..applied }
+    }
+
+    fn set_defaults(&self, object: &mut Value) -> Applied {
         match &self.type_info {
             TypeInfo::Builtin(_) if is_crd(self) => {
                 evenkeel_schema::default_crd(object);

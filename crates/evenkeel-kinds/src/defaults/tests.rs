@@ -207,3 +207,16 @@ fn other_kinds_and_versions_are_not_defaulted() {
         assert_eq!(defaulted(api_version, kind, object.clone()), object);
     }
 }
+
+#[test]
+fn empty_scaling_policies_are_kept() {
+    let gvk = Gvk::new("autoscaling", "v2", "HorizontalPodAutoscaler");
+    let mut autoscaler = json!({"spec": {
+        "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "maxReplicas": 3,
+        "behavior": {"scaleDown": {"policies": []}, "scaleUp": {}},
+    }});
+    apply(gvk, &mut autoscaler);
+    let behavior = &autoscaler["spec"]["behavior"];
+    assert_eq!(behavior["scaleDown"]["policies"], json!([]));
+    assert_eq!(behavior["scaleUp"]["policies"].as_array().map(Vec::len), Some(2));
+}

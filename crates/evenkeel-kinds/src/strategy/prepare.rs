@@ -21,7 +21,7 @@ pub fn prepare_for_create(gvk: Gvk<'_>, object: &mut Value, cx: &Context<'_>) {
         return;
     }
     match table::of(gvk).generation {
-        Generation::AlwaysOne | Generation::Incremented(_) => {
+        Generation::AlwaysOne | Generation::Incremented(_) | Generation::IncrementedExactly(_) => {
             if let Some(metadata) = set::structure(object, "metadata") {
                 metadata.insert("generation".to_owned(), 1.into());
             }
@@ -267,15 +267,16 @@ fn keep_generation(old: &Object, new: &mut Object) {
 }
 
 fn increment_generation(strategy: &Strategy, old: &Object, new: &mut Object) {
-    let (Generation::Incremented(fields) | Generation::IncrementedOnUpdate(fields)) =
-        strategy.generation
-    else {
-        return;
+    let same = |path: &&str| semantic::equal(field(old, path), field(new, path));
+    let identical = |path: &&str| field(old, path) == field(new, path);
+    let is_unchanged = match strategy.generation {
+        Generation::Unset | Generation::AlwaysOne => true,
+        Generation::Incremented(fields) | Generation::IncrementedOnUpdate(fields) => {
+            fields.iter().all(same)
+        }
+        Generation::IncrementedExactly(fields) => fields.iter().all(identical),
     };
-    // An empty list of webhooks counts as a change because it is never stored.
-    let empty = |path: &str| path == "webhooks" && field(new, path) == Some(&json!([]));
-    let same = |path: &str| semantic::equal(field(old, path), field(new, path)) && !empty(path);
-    if fields.iter().all(|path| same(path)) {
+    if is_unchanged {
         return;
     }
     let generation = field(old, "metadata.generation").and_then(Value::as_i64).unwrap_or(0);

@@ -105,8 +105,11 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
         },
         "networking.k8s.io" => match gvk.kind {
             "Ingress" => &STATUS_AND_GENERATION,
-            "IngressClass" | "NetworkPolicy" => {
+            "IngressClass" => {
                 &Strategy { generation: Generation::Incremented(&["spec"]), ..DEFAULT }
+            }
+            "NetworkPolicy" => {
+                &Strategy { generation: Generation::IncrementedExactly(&["spec"]), ..DEFAULT }
             }
             "ServiceCIDR" => &STATUS_ONLY,
             _ => &DEFAULT,
@@ -138,7 +141,7 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
         "storage.k8s.io" => storage(gvk.kind),
         "admissionregistration.k8s.io" => match gvk.kind {
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-                &Strategy { generation: Generation::Incremented(&["webhooks"]), ..ADMISSION }
+                &Strategy { generation: Generation::IncrementedExactly(&["webhooks"]), ..ADMISSION }
             }
             "ValidatingAdmissionPolicy" => &Strategy {
                 generation: Generation::Incremented(&["spec"]),

@@ -141,7 +141,6 @@ pub(super) fn ephemeral_containers(
             let value = container.at(field);
             let set = match value {
                 Value::Null => false,
-                Value::Array(items) => !items.is_empty(),
                 Value::Object(fields) => field != "resources" || !fields.is_empty(),
                 _ => true,
             };

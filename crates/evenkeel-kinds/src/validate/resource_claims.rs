@@ -341,6 +341,9 @@ fn slice(errs: &mut Errors, path: Path<'_>, spec: &Value, old: Option<&Value>) {
         let detail = format!("exactly one of {FIELDS} is required, but multiple fields are set");
         errs.invalid(path, format!("{{{}}}", set.join(", ")), detail);
     }
+    if spec.has("sharedCounters") && spec.has("devices") {
+        errs.invalid(path, "", "only one of `sharedCounters` or `devices` is allowed");
+    }
     self::set(errs, path.child("devices"), spec.list("devices"), 128, |errs, path, device| {
         checks::dns1123_label(errs, path.child("name"), device.text("name"));
     });

@@ -185,3 +185,59 @@ fn metadata_of_custom_resources_is_validated() {
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].starts_with("metadata.name: Invalid value: \"Bad_Name\": a lowercase RFC"));
 }
+
+#[test]
+fn empty_maps_differ_from_absent_ones_in_immutable_objects() {
+    const DETAIL: &str = "Forbidden: field is immutable when `immutable` is set";
+    let metadata = json!({"name": "a", "namespace": "n", "resourceVersion": "1"});
+    for (kind, field) in [("ConfigMap", "binaryData"), ("Secret", "data")] {
+        let gvk = Gvk::new("", "v1", kind);
+        let old = json!({"metadata": metadata, "immutable": true, "type": "Opaque"});
+        assert!(update(gvk, &old, &old).is_empty());
+        let mut new = old.clone();
+        new[field] = json!({});
+        assert_eq!(texts(&update(gvk, &new, &old)), [format!("{field}: {DETAIL}")]);
+    }
+}
+
+#[test]
+fn empty_lists_are_forbidden_fields_of_ephemeral_containers() {
+    let corpus = corpus();
+    let pod = corpus.bases.values().find(|base| base["kind"] == "Pod").unwrap();
+    let ephemeral = |container: Value| {
+        let mut new = pod.clone();
+        new["spec"]["ephemeralContainers"] = json!([container]);
+        texts(&subresource_update(gvk(pod), "ephemeralcontainers", &new, pod))
+    };
+    let container = json!({
+        "name": "e", "image": "i", "resources": {}, "imagePullPolicy": "Always",
+        "terminationMessagePath": "/t", "terminationMessagePolicy": "File",
+    });
+    assert_eq!(ephemeral(container.clone()), [""; 0]);
+    for (field, value) in [("ports", json!([])), ("resources", json!({"limits": {}}))] {
+        let mut container = container.clone();
+        container[field] = value;
+        let expected = format!(
+            "spec.ephemeralContainers[0].{field}: Forbidden: cannot be set for an Ephemeral Container"
+        );
+        assert_eq!(ephemeral(container), [expected]);
+    }
+}
+
+#[test]
+fn slices_have_shared_counters_or_devices_even_if_empty() {
+    let slice = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a"},
+        "spec": {
+            "driver": "d.x", "nodeName": "n",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [],
+        },
+    });
+    assert_eq!(texts(&create(gvk(&slice), &slice)), [""; 0]);
+    let mut both = slice.clone();
+    both["spec"]["sharedCounters"] = json!([]);
+    let expected =
+        "spec: Invalid value: \"\": only one of `sharedCounters` or `devices` is allowed";
+    assert_eq!(texts(&create(gvk(&both), &both)), [expected]);
+}

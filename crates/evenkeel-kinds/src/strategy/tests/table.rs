@@ -85,8 +85,10 @@ fn strategies_match_kube_apiserver() {
         // An object that orphans its dependents still exists after the delete, so it is returned.
         let orphans = strategy.garbage_collection == GarbageCollection::Orphan;
         assert_eq!(strategy.returns_deleted || orphans, returned, "{name}");
-        let starts =
-            matches!(strategy.generation, Generation::AlwaysOne | Generation::Incremented(_));
+        let starts = matches!(
+            strategy.generation,
+            Generation::AlwaysOne | Generation::Incremented(_) | Generation::IncrementedExactly(_)
+        );
         assert_eq!(starts.then_some(1), generation, "{name}");
     }
 }
