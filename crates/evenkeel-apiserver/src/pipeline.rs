@@ -54,7 +54,7 @@ pub(crate) async fn create(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let object = decode::object(cx, body, options.field_validation)?;
     let persisted = create_decoded(cx, object, &options).await?;
-    Ok(Reply::persisted(StatusCode::CREATED, persisted))
+    Ok(Reply::persisted(cx, StatusCode::CREATED, persisted))
 }
 
 /// The stages of a create after decoding; an update of a missing object may create it, too.
@@ -99,7 +99,7 @@ pub(crate) async fn update(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     if checks::creates_on_update(cx, part) && !persist::exists(cx, cx.name()) {
         check_uid(cx, sent.value(), "", options.dry_run)?;
         let persisted = create_decoded(cx, sent, &options).await?;
-        return Ok(Reply::persisted(StatusCode::CREATED, persisted));
+        return Ok(Reply::persisted(cx, StatusCode::CREATED, persisted));
     }
     for _ in 0..ATTEMPTS {
         let current = persist::current(cx, cx.name())?;
@@ -110,10 +110,10 @@ pub(crate) async fn update(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
         let managed = manage::on_update(cx, object, old, &options);
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), &current)?;
-        let prepared = prepare::on_update(cx, mutated, old, part)?;
-        let admitted = validate::on_update(cx, prepared, old).await?;
+        let prepared = prepare::on_update(cx, mutated, current.read_view(), part)?;
+        let admitted = validate::on_update(cx, prepared, current.read_view()).await?;
         if let Some(persisted) = persist::update(cx, &current, admitted, options.dry_run).await? {
-            return Ok(Reply::persisted(StatusCode::OK, persisted));
+            return Ok(Reply::persisted(cx, StatusCode::OK, persisted));
         }
     }
     Err(persist::conflict(cx, cx.name()))
@@ -142,10 +142,10 @@ pub(crate) async fn patch(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
         let managed = manage::on_update(cx, object, old, &options);
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), &current)?;
-        let prepared = prepare::on_update(cx, mutated, old, part)?;
-        let admitted = validate::on_update(cx, prepared, old).await?;
+        let prepared = prepare::on_update(cx, mutated, current.read_view(), part)?;
+        let admitted = validate::on_update(cx, prepared, current.read_view()).await?;
         if let Some(persisted) = persist::update(cx, &current, admitted, options.dry_run).await? {
-            return Ok(Reply::persisted(StatusCode::OK, persisted));
+            return Ok(Reply::persisted(cx, StatusCode::OK, persisted));
         }
     }
     Err(persist::conflict(cx, cx.name()))
@@ -178,16 +178,16 @@ async fn apply(cx: &RequestContext, body: &[u8], options: &WriteOptions) -> Resu
             let admitted = validate::on_create(cx, prepared).await?;
             match persist::create(cx, admitted, options.dry_run).await {
                 Err(status) if status.reason() == "AlreadyExists" => continue,
-                other => return Ok(Reply::persisted(StatusCode::CREATED, other?)),
+                other => return Ok(Reply::persisted(cx, StatusCode::CREATED, other?)),
             }
         };
         let old = current.object();
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), current)?;
-        let prepared = prepare::on_update(cx, mutated, old, part)?;
-        let admitted = validate::on_update(cx, prepared, old).await?;
+        let prepared = prepare::on_update(cx, mutated, current.read_view(), part)?;
+        let admitted = validate::on_update(cx, prepared, current.read_view()).await?;
         if let Some(persisted) = persist::update(cx, current, admitted, options.dry_run).await? {
-            return Ok(Reply::persisted(StatusCode::OK, persisted));
+            return Ok(Reply::persisted(cx, StatusCode::OK, persisted));
         }
     }
     Err(persist::conflict(cx, cx.name()))
@@ -262,8 +262,8 @@ pub(crate) async fn update_internal(
         let managed = manage::on_update(cx, object, old, &options);
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), &current)?;
-        let prepared = prepare::on_update(cx, mutated, old, part)?;
-        let admitted = validate::on_update(cx, prepared, old).await?;
+        let prepared = prepare::on_update(cx, mutated, current.read_view(), part)?;
+        let admitted = validate::on_update(cx, prepared, current.read_view()).await?;
         if let Some(persisted) = persist::update(cx, &current, admitted, false).await? {
             return Ok(persisted);
         }

@@ -49,6 +49,7 @@ mod storage;
 mod volume;
 mod workloads;
 
+pub use ip::parse as parse_ip;
 use read::Read;
 use report::{Errors, Path};
 

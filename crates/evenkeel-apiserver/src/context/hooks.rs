@@ -53,6 +53,13 @@ pub(crate) trait Hooks: Send + Sync {
         None
     }
 
+    /// Returns a stored object as its status subresource shows it, if other readers see it
+    /// differently.
+    fn status_view(&self, cx: &RequestContext, record: &Record) -> Option<Value> {
+        let _ = (cx, record);
+        None
+    }
+
     /// Returns whether an update of `record` is written even if it changes nothing.
     fn always_writes(&self, record: &Record) -> bool {
         let _ = record;

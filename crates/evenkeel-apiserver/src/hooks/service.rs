@@ -8,6 +8,7 @@ use evenkeel_kinds::strategy;
 use serde_json::Value;
 
 use self::allocator::{AllocateError, Allocator};
+use crate::codec;
 use crate::context::{Core, HookFuture, Hooks, RequestContext, Reservation};
 use crate::pipeline;
 use crate::pipeline::prepare::invalid;
@@ -71,6 +72,10 @@ impl Hooks for Services {
 
     fn update_view(&self, current: &Value) -> Option<Value> {
         strategy::service_as_stored(current)
+    }
+
+    fn status_view(&self, cx: &RequestContext, record: &Record) -> Option<Value> {
+        strategy::service_as_stored(&codec::value(&cx.resource, record).ok()?)
     }
 
     fn after_delete<'a>(

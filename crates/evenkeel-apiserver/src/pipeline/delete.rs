@@ -56,7 +56,7 @@ impl Outcome {
                 return Reply::Other(StatusCode::OK, success(&details));
             }
         };
-        Reply::persisted(code, persisted)
+        Reply::persisted(cx, code, persisted)
     }
 }
 

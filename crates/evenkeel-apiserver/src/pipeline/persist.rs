@@ -44,6 +44,11 @@ impl Current {
     pub(crate) fn object(&self) -> &Value {
         self.update_view.as_ref().unwrap_or(&self.value)
     }
+
+    /// Returns the object as readers see it, and as the rules of its kind compare it.
+    pub(crate) fn read_view(&self) -> &Value {
+        &self.value
+    }
 }
 
 /// Reads the object that a write changes.

@@ -19,7 +19,7 @@ pub(crate) fn handle(cx: &RequestContext) -> Result<Reply, Status> {
         }
     }
     match cx.resource.table.get(&cx.key(cx.name())) {
-        Some(record) => Ok(Reply::Record(StatusCode::OK, record)),
+        Some(record) => Ok(Reply::record(cx, StatusCode::OK, record)),
         None => Err(Status::not_found(cx.resource.group_resource(), cx.name())),
     }
 }

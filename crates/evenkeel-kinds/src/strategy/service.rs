@@ -10,7 +10,12 @@ use crate::defaults::set::{self, Object};
 /// Sets `clusterIPs` from `clusterIP` of a new Service. Must be called before addresses are
 /// allocated, and so before `prepare_for_create`.
 pub fn before_allocation_on_create(new: &mut Value) {
-    let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
+        complete_cluster_ips(spec);
+    }
+}
+
+fn complete_cluster_ips(spec: &mut Object) {
     let address = set::string(spec, "clusterIP");
     if !address.is_empty() && set::is_empty(spec.get("clusterIPs")) {
         let list = json!([address]);
@@ -130,27 +135,37 @@ pub(super) fn update(old: &Object, new: &mut Object) {
     }
 }
 
-/// Removes `internalTrafficPolicy` of ExternalName Services. Upstream stores the field and hides it
-/// from readers.
+/// Brings an ExternalName Service into the form that readers see. Upstream stores it with
+/// `internalTrafficPolicy` and without `clusterIPs`, and changes both when it is read.
 pub(super) fn canonicalize(service: &mut Object) {
     if let Some(spec) = set::child(service, "spec")
         && !needs_cluster_ip(spec)
     {
         spec.remove("internalTrafficPolicy");
+        complete_cluster_ips(spec);
     }
 }
 
 /// Returns the Service as upstream stores it, if that differs from what readers see: an
-/// ExternalName Service whose `internalTrafficPolicy` still has a field manager.
+/// ExternalName Service whose `internalTrafficPolicy` still has a field manager, or which has
+/// `clusterIPs`. Validation rejects those, so they come from [`canonicalize`].
 pub fn service_as_stored(service: &Value) -> Option<Value> {
     const FIELD: &str = "/fieldsV1/f:spec/f:internalTrafficPolicy";
     let spec = service.get("spec")?.as_object()?;
-    let entries = service.pointer("/metadata/managedFields")?.as_array()?;
-    if needs_cluster_ip(spec) || !entries.iter().any(|entry| entry.pointer(FIELD).is_some()) {
+    if needs_cluster_ip(spec) {
+        return None;
+    }
+    let entries = service.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let has_policy = entries.into_iter().flatten().any(|entry| entry.pointer(FIELD).is_some());
+    if !has_policy && !spec.contains_key("clusterIPs") {
         return None;
     }
     let mut service = service.clone();
-    service["spec"]["internalTrafficPolicy"] = "Cluster".into();
+    let spec = service.get_mut("spec")?.as_object_mut()?;
+    spec.remove("clusterIPs");
+    if has_policy {
+        spec.insert("internalTrafficPolicy".to_owned(), "Cluster".into());
+    }
     Some(service)
 }
 

@@ -12,7 +12,7 @@ use crate::names::Reasons;
 
 /// Parses an address leniently: IPv4 octets may have leading zeros, and an IPv4-mapped IPv6 address
 /// is returned as IPv4.
-pub(crate) fn parse(text: &str) -> Option<IpAddr> {
+pub fn parse(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         let v6 = text.parse::<Ipv6Addr>().ok().or_else(|| {
             let (head, tail) = text.rsplit_once(':')?;

@@ -9,10 +9,12 @@ mod families;
 mod ports;
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use evenkeel_kinds::validate::parse_ip;
 use evenkeel_schema::{field, names};
+use evenkeel_types::go::Quoted;
 use serde_json::{Value, json};
 
 use crate::context;
@@ -172,8 +174,9 @@ impl Allocator {
         if !dry_run {
             reservation.address = Some(u32::from(address));
         }
-        service["spec"]["clusterIP"] = address.to_string().into();
-        service["spec"]["clusterIPs"] = json!([address.to_string()]);
+        let text = if requested.is_empty() { address.to_string() } else { requested };
+        service["spec"]["clusterIPs"] = json!([text]);
+        service["spec"]["clusterIP"] = text.into();
         Ok(())
     }
 
@@ -211,8 +214,9 @@ impl Allocator {
             let detail = format!("failed to allocate IP {requested}: {why}");
             Err(field::Error::invalid("spec.clusterIPs", json!([requested]), detail).into())
         };
-        let Ok(address) = requested.parse::<Ipv4Addr>() else {
-            return refuse("not an IPv4 address");
+        let Some(address) = parse_address(requested) else {
+            let why = format!("failed to parse service IP {}", Quoted(requested));
+            return Err(AllocateError::Failed(Status::internal(why)));
         };
         let number = u32::from(address);
         let outside = number <= self.base || number >= self.base + self.size - 1;
@@ -221,7 +225,7 @@ impl Allocator {
         }
         if outside {
             return refuse(&format!(
-                "the provided IP ({requested}) is not in the valid range. The range of valid \
+                "the provided IP ({address}) is not in the valid range. The range of valid \
                  IPs is {}/{}",
                 Ipv4Addr::from(self.base),
                 32 - self.size.trailing_zeros()
@@ -254,10 +258,20 @@ impl Allocator {
     }
 }
 
+/// Parses an IPv4 address. A stored one may have leading zeros.
+fn parse_address(text: &str) -> Option<Ipv4Addr> {
+    match parse_ip(text)? {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
+}
+
 /// Returns the cluster IP and node ports of a Service.
 fn allocated_to(service: &Value) -> (Option<u32>, BTreeSet<u16>) {
     let spec = &service["spec"];
-    let address = spec["clusterIP"].as_str().and_then(|text| text.parse::<Ipv4Addr>().ok());
+    // The cluster IP of an ExternalName Service is not allocated.
+    let address = spec["clusterIP"].as_str().filter(|_| spec["type"] != "ExternalName");
+    let address = address.and_then(parse_address);
     let ports = spec["ports"].as_array().into_iter().flatten();
     let ports = ports.map(|port| &port["nodePort"]).chain([&spec["healthCheckNodePort"]]);
     let ports = ports.filter_map(|port| u16::try_from(port.as_u64()?).ok());
@@ -397,5 +411,38 @@ mod tests {
         for range in ["", "10.0.0.0", "10.0.0.0/31", "x/24", "fd00::/108"] {
             assert!(Allocator::new(range).is_err(), "{range}");
         }
+    }
+
+    #[test]
+    fn external_names_neither_take_nor_release_addresses() {
+        let allocator = Allocator::new("10.0.0.0/24").unwrap();
+        let spec = |kind: &str| {
+            service(&json!({"type": kind, "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"]}))
+        };
+        keep(allocator.allocate(&mut spec("ClusterIP"), None, false).unwrap());
+        allocator.release(&spec("ExternalName"));
+        let again = allocator.allocate(&mut spec("ClusterIP"), None, false);
+        let taken = again.map(keep).unwrap_err();
+        assert!(format!("{taken:?}").contains("already allocated"), "{taken:?}");
+    }
+
+    #[test]
+    fn stored_addresses_that_are_not_canonical_are_allocated_as_they_are() {
+        let allocator = Allocator::new("10.0.0.0/24").unwrap();
+        let spec = |kind: &str, address: &str| {
+            service(&json!({"type": kind, "clusterIP": address, "clusterIPs": [address]}))
+        };
+        let mut new = spec("ClusterIP", "10.0.0.09");
+        let old = spec("ExternalName", "10.0.0.09");
+        keep(allocator.allocate(&mut new, Some(&old), false).unwrap());
+        assert_eq!(new["spec"]["clusterIP"], "10.0.0.09");
+        let mut other = spec("ClusterIP", "10.0.0.9");
+        assert!(allocator.allocate(&mut other, None, false).map(keep).is_err(), "it is taken");
+
+        let mut new = spec("ClusterIP", "x");
+        let refused = allocator.allocate(&mut new, Some(&spec("ExternalName", "x")), false);
+        let Err(AllocateError::Invalid(errors)) = refused.map(keep) else { panic!("accepted") };
+        let expected = r#"spec.clusterIPs[0]: Invalid value: ["x"]: unknown is not configured on this cluster"#;
+        assert_eq!(errors[0].to_string(), expected);
     }
 }

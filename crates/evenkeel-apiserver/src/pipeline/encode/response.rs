@@ -40,12 +40,27 @@ pub(crate) enum Reply {
 
 impl Reply {
     /// Returns the reply of a write.
-    pub(crate) fn persisted(code: StatusCode, persisted: Persisted) -> Self {
+    pub(crate) fn persisted(cx: &RequestContext, code: StatusCode, persisted: Persisted) -> Self {
         match persisted {
-            Persisted::Stored(record) => Self::Record(code, record),
-            Persisted::Value(value) => Self::Object(code, value),
+            Persisted::Stored(record) => Self::record(cx, code, record),
+            Persisted::Value(value) => {
+                let view = is_status(cx).then(|| cx.hooks.update_view(&value)).flatten();
+                Self::Object(code, view.unwrap_or(value))
+            }
         }
     }
+
+    /// Returns a stored object.
+    pub(crate) fn record(cx: &RequestContext, code: StatusCode, record: Arc<Record>) -> Self {
+        match is_status(cx).then(|| cx.hooks.status_view(cx, &record)).flatten() {
+            Some(view) => Self::Object(code, view),
+            None => Self::Record(code, record),
+        }
+    }
+}
+
+fn is_status(cx: &RequestContext) -> bool {
+    cx.subresource.as_deref() == Some("status")
 }
 
 /// Responses larger than this are compressed for clients that accept it.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     before_allocation_on_update, canonicalize, grace_period, prepare_for_subresource_update,
-    warnings,
+    service_as_stored, warnings,
 };
 use super::{CONTEXT, gvk};
 use crate::defaults;
@@ -134,4 +134,49 @@ fn load_balancers_without_node_ports_do_not_get_the_old_ones_back() {
         before_allocation_on_update(&old, &mut new);
         assert_eq!(new["spec"]["ports"][0]["nodePort"], expected, "allocate: {allocate}");
     }
+}
+
+#[test]
+fn empty_lists_and_maps_increment_the_generation_of_kinds_that_compare_exactly() {
+    let webhooks = "admissionregistration.k8s.io/v1";
+    let networking = "networking.k8s.io/v1";
+    let policy = json!({"spec": {"podSelector": {}}});
+    let hooks = json!({"webhooks": [{"name": "a"}]});
+    for (api_version, kind, object, pointer, value, generation) in [
+        (networking, "NetworkPolicy", &policy, "/spec/ingress", json!([]), 2),
+        (networking, "NetworkPolicy", &policy, "/spec/podSelector/matchLabels", json!({}), 2),
+        (networking, "Ingress", &json!({"spec": {}}), "/spec/rules", json!([]), 1),
+        (webhooks, "MutatingWebhookConfiguration", &hooks, "/webhooks/0/rules", json!([]), 2),
+        (webhooks, "ValidatingWebhookConfiguration", &hooks, "/webhooks/0/rules", json!([]), 2),
+    ] {
+        let gvk = Gvk::from_api_version(api_version, kind);
+        let mut old = object.clone();
+        old["metadata"] = json!({"generation": 1});
+        defaults::apply(gvk, &mut old);
+        let (new, _) = update(gvk, "", &old, &old);
+        assert_eq!(new["metadata"]["generation"], 1, "{kind} is unchanged");
+        let mut sent = old.clone();
+        let (parent, field) = pointer.rsplit_once('/').expect("a field");
+        sent.pointer_mut(parent).expect("it exists")[field] = value;
+        let (new, _) = update(gvk, "", &old, &sent);
+        assert_eq!(new["metadata"]["generation"], generation, "{kind} {pointer}");
+    }
+}
+
+#[test]
+fn external_name_services_have_cluster_ips_for_readers_only() {
+    let service = Gvk::new("", "v1", "Service");
+    let old = json!({"spec": {
+        "type": "ClusterIP", "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"],
+    }});
+    let spec = json!({"type": "ExternalName", "externalName": "example.com", "clusterIP": "x"});
+    let (new, _) = update(service, "", &old, &json!({"spec": spec}));
+    assert_eq!(new["spec"]["clusterIPs"], json!(["x"]));
+    let stored = service_as_stored(&new).expect("it is stored without clusterIPs");
+    assert_eq!(stored["spec"].get("clusterIPs"), None);
+    // Only the main resource compares both fields, with the old Service as readers see it.
+    let mut again = stored.clone();
+    before_allocation_on_update(&new, &mut again);
+    assert_eq!(again["spec"]["clusterIPs"], json!(["x"]));
+    assert_eq!(service_as_stored(&old), None);
 }

@@ -1,5 +1,7 @@
 //! IP families and policy of Services, in a single-stack cluster.
 
+use std::net::IpAddr;
+
 use evenkeel_kinds::validate;
 use evenkeel_schema::field;
 use serde_json::{Value, json};
@@ -108,12 +110,18 @@ fn infer(spec: &mut Value, errors: &mut Vec<field::Error>) {
         if at < families.len() {
             continue;
         }
-        if address.as_str().is_some_and(|address| address.contains(':')) {
-            let path = format!("spec.clusterIPs[{at}]");
-            let detail = "IPv6 is not configured on this cluster";
-            errors.push(field::Error::invalid(path, addresses.clone(), detail));
+        let family = match address.as_str().and_then(validate::parse_ip) {
+            Some(IpAddr::V4(_)) => "IPv4",
+            Some(IpAddr::V6(_)) => "IPv6",
+            // Accepted by validation if it is stored already.
+            None => "unknown",
+        };
+        if family == "IPv4" {
+            families.push(family.into());
         } else {
-            families.push("IPv4".into());
+            let path = format!("spec.clusterIPs[{at}]");
+            let detail = format!("{family} is not configured on this cluster");
+            errors.push(field::Error::invalid(path, addresses.clone(), detail));
         }
     }
     if !families.is_empty() {
