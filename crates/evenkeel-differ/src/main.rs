@@ -12,7 +12,9 @@ use evenkeel_apiserver::ApiServer;
 use evenkeel_differ::coverage::Coverage;
 use evenkeel_differ::generate::{self, Theme, shared_crds};
 use evenkeel_differ::transcript::Transcript;
-use evenkeel_differ::{Finding, KnownDifferences, Pair, Sequence, Server, render_report, shrink};
+use evenkeel_differ::{
+    Finding, KnownDifferences, Pair, RunError, Sequence, Server, render_report, shrink,
+};
 use evenkeel_upstream::{Cluster, Options, locate};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -164,22 +166,28 @@ async fn run(options: Run) -> anyhow::Result<bool> {
         sequences.into_iter().partition(Sequence::compacts);
     let permits = Arc::new(Semaphore::new(options.concurrency));
     let mut tasks = JoinSet::new();
+    let mut unconfirmed = Vec::new();
     for sequence in sequences {
         let permit = permits.clone().acquire_owned().await?;
         let (pair, known) = (pair.clone(), known.clone());
         tasks.spawn(async move {
-            let finding = confirm(&pair, &known, &sequence).await;
+            let finding = pair.compare(&sequence, &known).await;
             drop(permit);
             (sequence, finding)
         });
         while let Some(done) = tasks.try_join_next() {
             let (sequence, finding) = done?;
-            summary.add(&sequence, finding);
+            unconfirmed.extend(summary.add_unless_different(sequence, finding));
         }
     }
     while let Some(done) = tasks.join_next().await {
         let (sequence, finding) = done?;
-        summary.add(&sequence, finding);
+        unconfirmed.extend(summary.add_unless_different(sequence, finding));
+    }
+    // One at a time: differences that only a busy server has are not reproduced.
+    for (sequence, first) in unconfirmed {
+        let outcome = Outcome::confirmed(&sequence, &first, pair.confirm(&sequence, &known).await);
+        summary.add(&sequence, outcome);
     }
     // Compaction affects every client, so these sequences run after all others.
     for some in compacting.chunks(options.concurrency) {
@@ -226,38 +234,39 @@ enum Outcome {
     Broken(String),
 }
 
-async fn confirm(pair: &Pair, known: &KnownDifferences, sequence: &Sequence) -> Outcome {
-    let compare =
-        || async { pair.compare(sequence, known).await.map_err(|error| error.to_string()) };
-    match compare().await {
-        Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
-        Ok(finding) if finding.unexplained.is_empty() => Outcome::Same(finding),
-        // Timing of watches and clocks can cause a difference, so it must occur twice.
-        Ok(first) => match compare().await {
-            Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
+impl Outcome {
+    fn broken(sequence: &Sequence, error: &RunError) -> Self {
+        Self::Broken(format!("{}: {error}", sequence.name))
+    }
+
+    /// Returns the outcome of a sequence that differed and was run again. Timing of watches and
+    /// clocks can cause a difference, so it must occur twice.
+    fn confirmed(sequence: &Sequence, first: &Finding, again: Result<Finding, RunError>) -> Self {
+        match again {
+            Err(error) => Self::broken(sequence, &error),
             Ok(again) if again.unexplained.is_empty() => {
-                Outcome::Flaky(again, describe_flaky(sequence, &first))
+                Self::Flaky(again, describe_flaky(sequence, first))
             }
-            Ok(again) => Outcome::Different(again),
-        },
+            Ok(again) => Self::Different(again),
+        }
     }
 }
 
-/// Runs [`confirm`] for sequences that compact together.
+/// Runs sequences that compact together, and those that differ a second time.
 async fn confirm_together(
     pair: &Pair,
     known: &KnownDifferences,
     sequences: &[Sequence],
 ) -> Vec<(Arc<Sequence>, Outcome)> {
     let all: Vec<_> = sequences.iter().cloned().map(Arc::new).collect();
-    let first = pair.compare_together(&all, known).await;
+    let first = pair.compare_together(&all, known, false).await;
     let mut done = Vec::new();
     let mut unconfirmed = Vec::new();
     for (sequence, finding) in all.into_iter().zip(first) {
         match finding {
             Err(error) => {
-                let why = format!("{}: {error}", sequence.name);
-                done.push((sequence, Outcome::Broken(why)));
+                let broken = Outcome::broken(&sequence, &error);
+                done.push((sequence, broken));
             }
             Ok(finding) if finding.unexplained.is_empty() => {
                 done.push((sequence, Outcome::Same(finding)));
@@ -269,15 +278,9 @@ async fn confirm_together(
         return done;
     }
     let again: Vec<_> = unconfirmed.iter().map(|(sequence, _)| sequence.clone()).collect();
-    let second = pair.compare_together(&again, known).await;
+    let second = pair.compare_together(&again, known, true).await;
     for ((sequence, first), finding) in unconfirmed.into_iter().zip(second) {
-        let outcome = match finding {
-            Err(error) => Outcome::Broken(format!("{}: {error}", sequence.name)),
-            Ok(again) if again.unexplained.is_empty() => {
-                Outcome::Flaky(again, describe_flaky(&sequence, &first))
-            }
-            Ok(again) => Outcome::Different(again),
-        };
+        let outcome = Outcome::confirmed(&sequence, &first, finding);
         done.push((sequence, outcome));
     }
     done
@@ -313,6 +316,21 @@ struct Summary {
 }
 
 impl Summary {
+    /// Adds a sequence, or returns it if there is a difference to confirm.
+    fn add_unless_different(
+        &mut self,
+        sequence: Sequence,
+        result: Result<Finding, RunError>,
+    ) -> Option<(Sequence, Finding)> {
+        let outcome = match result {
+            Ok(first) if !first.unexplained.is_empty() => return Some((sequence, first)),
+            Ok(finding) => Outcome::Same(finding),
+            Err(error) => Outcome::broken(&sequence, &error),
+        };
+        self.add(&sequence, outcome);
+        None
+    }
+
     fn add(&mut self, sequence: &Sequence, outcome: Outcome) {
         self.sequences += 1;
         self.steps += sequence.steps.len();

@@ -75,23 +75,48 @@ impl Pair {
         sequence: &Sequence,
         known: &KnownDifferences,
     ) -> Result<Finding, RunError> {
+        self.compare_once(sequence, known, false).await
+    }
+
+    /// Like [`compare`](Self::compare), to confirm a difference: waits longer for watch events.
+    ///
+    /// # Errors
+    ///
+    /// If a connection to one of the servers fails.
+    pub async fn confirm(
+        &self,
+        sequence: &Sequence,
+        known: &KnownDifferences,
+    ) -> Result<Finding, RunError> {
+        self.compare_once(sequence, known, true).await
+    }
+
+    async fn compare_once(
+        &self,
+        sequence: &Sequence,
+        known: &KnownDifferences,
+        confirms: bool,
+    ) -> Result<Finding, RunError> {
         let namespace = self.namespace();
-        let options = RunOptions { namespace: namespace.clone(), expected: None };
+        let options = RunOptions { namespace: namespace.clone(), expected: None, confirms };
         let upstream = run(&self.upstream, sequence, options).await?;
-        let options = RunOptions { namespace, expected: Some(upstream.clone()) };
+        let options = RunOptions { namespace, expected: Some(upstream.clone()), confirms };
         let ours = run(&self.ours, sequence, options).await?;
         Ok(Finding::new(sequence, canonical(&upstream), canonical(&ours), known))
     }
 
     /// Runs sequences concurrently and compacts once for all of them: compacting kube-apiserver
-    /// takes seconds, and no other client may use it meanwhile.
+    /// takes seconds, and no other client may use it meanwhile. A run that confirms differences
+    /// waits longer for watch events.
     pub async fn compare_together(
         &self,
         sequences: &[Arc<Sequence>],
         known: &KnownDifferences,
+        confirms: bool,
     ) -> Vec<Result<Finding, RunError>> {
         let runs = sequences.iter().map(|sequence| {
-            (sequence.clone(), RunOptions { namespace: self.namespace(), expected: None })
+            let namespace = self.namespace();
+            (sequence.clone(), RunOptions { namespace, expected: None, confirms })
         });
         let runs: Vec<_> = runs.collect();
         let upstream = run_together(&self.upstream, runs.clone()).await;

@@ -1,7 +1,7 @@
 //! Runs a sequence on one server.
 //!
 //! Only the end of an idle watch depends on time. kube-apiserver runs first and has
-//! [`IDLE_TIMEOUT`] since the last request; the other server is then expected to send the same
+//! [`IDLE_TIMEOUT`] since the last request, or longer to confirm a difference; the other server is then expected to send the same
 //! number of events, so that only a missing event takes time.
 
 use std::collections::BTreeMap;
@@ -28,6 +28,9 @@ use crate::server::{ResponseBody, Server};
 
 /// A watch is complete after this long without an event.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The idle timeout of a run that confirms a difference: a busy kube-apiserver sends events late.
+const CONFIRMING_IDLE_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// Timeout for one more event than expected.
 const EXTRA_EVENT_TIMEOUT: Duration = Duration::from_millis(5);
@@ -111,6 +114,8 @@ pub struct RunOptions {
     pub namespace: String,
     /// The responses of the server that ran first.
     pub expected: Option<Vec<StepResponse>>,
+    /// Whether the run confirms a difference, and waits longer for events.
+    pub confirms: bool,
 }
 
 /// Runs all steps and returns the response to each.
@@ -160,7 +165,10 @@ impl Session {
         sequence: Arc<Sequence>,
         options: RunOptions,
     ) -> Result<Self, RunError> {
-        let state = State::new(server.clone(), &options.namespace);
+        let mut state = State::new(server.clone(), &options.namespace);
+        if options.confirms {
+            state.idle_timeout = CONFIRMING_IDLE_TIMEOUT;
+        }
         let namespace = Step::call("POST", "/api/v1/namespaces")
             .with_body(json!({"metadata": {"name": options.namespace}}));
         state.request(0, &namespace).await?;
@@ -194,6 +202,7 @@ struct State {
     readers: JoinSet<()>,
     /// Time of the last request that may cause watch events.
     last_request: Instant,
+    idle_timeout: Duration,
 }
 
 struct Stream {
@@ -219,6 +228,7 @@ impl State {
             streams: BTreeMap::new(),
             readers: JoinSet::new(),
             last_request: Instant::now(),
+            idle_timeout: IDLE_TIMEOUT,
         }
     }
 
@@ -408,7 +418,7 @@ impl State {
                 _ if to_the_end => now + END_TIMEOUT,
                 Some((count, ends)) if events.len() < count || ends => now + EXPECTED_EVENT_TIMEOUT,
                 Some(_) => now + EXTRA_EVENT_TIMEOUT,
-                None => last_event + IDLE_TIMEOUT,
+                None => last_event + self.idle_timeout,
             };
             match timeout_at(until, stream.events.recv()).await {
                 Ok(Some(ReceivedEvent { event, .. })) if is_periodic_bookmark(&event) => {}

@@ -54,7 +54,7 @@ impl Transcript {
     ///
     /// If a connection to the server fails.
     pub async fn record(server: &Server, sequence: &Sequence) -> Result<Self, RunError> {
-        let options = RunOptions { namespace: namespace(sequence), expected: None };
+        let options = RunOptions { namespace: namespace(sequence), ..RunOptions::default() };
         let responses = canonical(&run(server, sequence, options).await?);
         Ok(Self { sequence: sequence.clone(), responses })
     }
@@ -70,7 +70,8 @@ impl Transcript {
         known: &KnownDifferences,
     ) -> Result<Finding, RunError> {
         let namespace = namespace(&self.sequence);
-        let options = RunOptions { namespace, expected: Some(self.responses.clone()) };
+        let expected = Some(self.responses.clone());
+        let options = RunOptions { namespace, expected, ..RunOptions::default() };
         let ours = canonical(&run(server, &self.sequence, options).await?);
         Ok(Finding::new(&self.sequence, self.responses.clone(), ours, known))
     }

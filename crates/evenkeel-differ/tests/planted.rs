@@ -1,13 +1,15 @@
-//! Generated sequences find a bug planted in front of the embedded server and shrink it to its core.
+//! Generated sequences find a bug planted in front of the embedded server and shrink it to its core;
+//! a late event is not a bug.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_apiserver::{ApiServer, Service};
 use evenkeel_differ::generate::{self, shared_crds};
-use evenkeel_differ::{KnownDifferences, Pair, Server, render_report, shrink};
+use evenkeel_differ::{KnownDifferences, Pair, Sequence, Server, render_report, shrink};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -83,4 +85,71 @@ async fn resource_version_bumped_by_no_op_update_is_found_and_shrunk() {
         return;
     }
     panic!("fifty sequences did not reproduce the bug");
+}
+
+/// A service whose watches are a second late.
+#[derive(Clone)]
+struct LateWatches(Service);
+
+impl tower_service::Service<Request<Full<Bytes>>> for LateWatches {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
+        let mut service = self.0.clone();
+        Box::pin(async move {
+            let watches = request.uri().query().is_some_and(|query| query.contains("watch=1"));
+            let Ok(response) = service.call(request).await;
+            Ok(response.map(|body| match watches {
+                true => Late { wait: Box::pin(tokio::time::sleep(LATE)), body }.boxed_unsync(),
+                false => body.boxed_unsync(),
+            }))
+        })
+    }
+}
+
+const LATE: Duration = Duration::from_secs(1);
+
+/// A body that starts after a delay.
+struct Late<B> {
+    wait: Pin<Box<tokio::time::Sleep>>,
+    body: B,
+}
+
+impl<B: http_body::Body + Unpin> http_body::Body for Late<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<B::Data>, B::Error>>> {
+        std::task::ready!(self.wait.as_mut().poll(cx));
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn event_that_kube_apiserver_sends_late_is_not_confirmed_as_a_difference() {
+    let busy = ApiServer::builder().seed(1).build().await.unwrap();
+    let ours = ApiServer::builder().seed(1).build().await.unwrap();
+    let layer = LateWatches(busy.service());
+    let pair = Pair::new(Server::ours_through(busy, layer), Server::ours(ours), "late");
+    let known = KnownDifferences::default();
+    let path = "/api/v1/namespaces/${ns}/configmaps";
+    let sequence = format!(
+        "about: one event\nsteps:\n\
+         - {{do: 'GET {path}?watch=1', watch: w}}\n\
+         - {{do: 'POST {path}', body: {{metadata: {{name: a}}}}}}\n\
+         - {{read: w}}\n"
+    );
+    let sequence = Sequence::parse("late", &sequence).unwrap();
+    assert!(!pair.compare(&sequence, &known).await.unwrap().unexplained.is_empty());
+    let confirmed = pair.confirm(&sequence, &known).await.unwrap();
+    assert!(confirmed.unexplained.is_empty(), "{}", render_report(&sequence, &confirmed));
 }

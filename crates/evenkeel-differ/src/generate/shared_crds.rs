@@ -21,7 +21,8 @@ pub async fn create(server: &Server) -> Result<(), RunError> {
     }
     steps.extend(wait_until_served());
     let sequence = Sequence { name: "shared".to_owned(), steps, ..Sequence::default() };
-    run(server, &sequence, RunOptions { namespace: "setup".to_owned(), expected: None }).await?;
+    run(server, &sequence, RunOptions { namespace: "setup".to_owned(), ..RunOptions::default() })
+        .await?;
     Ok(())
 }
 

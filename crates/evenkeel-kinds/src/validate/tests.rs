@@ -235,7 +235,7 @@ fn slices_have_shared_counters_or_devices_even_if_empty() {
         },
     });
     assert_eq!(texts(&create(gvk(&slice), &slice)), [""; 0]);
-    let mut both = slice.clone();
+    let mut both = slice;
     both["spec"]["sharedCounters"] = json!([]);
     let expected =
         "spec: Invalid value: \"\": only one of `sharedCounters` or `devices` is allowed";

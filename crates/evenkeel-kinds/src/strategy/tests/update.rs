@@ -175,7 +175,7 @@ fn external_name_services_have_cluster_ips_for_readers_only() {
     let stored = service_as_stored(&new).expect("it is stored without clusterIPs");
     assert_eq!(stored["spec"].get("clusterIPs"), None);
     // Only the main resource compares both fields, with the old Service as readers see it.
-    let mut again = stored.clone();
+    let mut again = stored;
     before_allocation_on_update(&new, &mut again);
     assert_eq!(again["spec"]["clusterIPs"], json!(["x"]));
     assert_eq!(service_as_stored(&old), None);
