@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use evenkeel::cache::{Query, TypeOptions};
+use evenkeel::cache::TypeOptions;
 use evenkeel::{Key, Kind, Manager, Object};
 use futures_util::{FutureExt as _, StreamExt as _};
 use kube::{Api, Client};
@@ -172,7 +172,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let (sync, memory) = usage.stop()?;
     anyhow::ensure!(informer.stats().objects == OBJECTS, "objects are missing");
 
-    for entry in informer.list(&Query::default())? {
+    for entry in informer.list().entries()? {
         black_box(cache.typed::<K>(&entry)?);
     }
     let (_, swept) = usage.stop()?;
@@ -186,8 +186,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let per_namespace = OBJECTS / NAMESPACES;
     let list = timed(1_000, |at| {
         let namespace = objects::namespace(at % NAMESPACES);
-        let query = Query { namespace: Some(&namespace), ..Query::default() };
-        let found = informer.list(&query).unwrap_or_default();
+        let found = informer.list().in_namespace(&namespace).entries().unwrap_or_default();
         assert_eq!(black_box(found).len(), per_namespace);
     });
     let listed = list / per_namespace as f64;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use clap::ValueEnum as _;
 use evenkeel::Object;
-use evenkeel::cache::{Query, TypeOptions};
+use evenkeel::cache::TypeOptions;
 use evenkeel::{Kind, prelude::*};
 use futures_util::StreamExt as _;
 use http::Method;
@@ -175,7 +175,7 @@ async fn ours<K: Object>(client: Client) -> anyhow::Result<Measured> {
     let informer = cache.informer(&kind)?;
     informer.wait_until_synced().await?;
     let synced = resident("self")?;
-    anyhow::ensure!(informer.list(&Query::default())?.len() == PODS, "objects are missing");
+    anyhow::ensure!(informer.list().entries()?.len() == PODS, "objects are missing");
 
     let mut lazy = Usage { time: f64::MAX, memory: 0.0 };
     for _ in 0..ROUNDS {

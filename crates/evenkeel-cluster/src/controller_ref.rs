@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel::cache::{DeclareError, Entry, Meta, Query};
+use evenkeel::cache::{DeclareError, Entry, Meta};
 use evenkeel::client::Patch;
 use evenkeel::predicate::Predicate;
 use evenkeel::{Context, Key, Kind, Manager, MapContext, Object, Result, Uid, Watch, owner};
@@ -72,8 +72,7 @@ pub(crate) fn watch_orphans<C: Object, O: Object>() -> Watch {
         if meta.controller().is_some() {
             return Vec::new();
         }
-        let namespace = meta.key().namespace();
-        cx.keys::<O>(&Query { namespace, ..Query::default() })
+        cx.select::<O>().in_namespace(meta.key().namespace().unwrap_or_default()).keys()
     };
     Watch::mapped_metadata::<C>(map).filter(changed)
 }

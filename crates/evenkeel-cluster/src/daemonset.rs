@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::cache::Query;
 use evenkeel::predicate::Predicate;
 use evenkeel::{Action, BoxError, Context, Manager, Reconciler, Result, Watch};
 use jiff::Timestamp;
@@ -40,7 +39,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
         !old.meta().labels().eq(new.meta().labels())
             || matches!(specs, (Ok(old), Ok(new)) if spec(&old) != spec(&new))
     });
-    let nodes = Watch::mapped::<Node>(|_, cx| cx.keys::<DaemonSet>(&Query::default()));
+    let nodes = Watch::mapped::<Node>(|_, cx| cx.select::<DaemonSet>().keys());
     manager
         .controller(DaemonSets)
         .named(NAME)

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::cache::{Cache, Query};
+use evenkeel::cache::Cache;
 use evenkeel::{Action, BoxError, Context, Key, Kind, Manager, Reconciler, Result};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
@@ -47,10 +47,9 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
 
 /// Returns the budgets that select a pod.
 fn budgets_of(cache: &Cache, pod: &Pod) -> Vec<Key> {
-    let namespace = pod.metadata.namespace.as_deref();
-    let query = Query { namespace, ..Query::default() };
-    let kind = Kind::of::<PodDisruptionBudget>();
-    let Ok(found) = cache.list(&kind, &query) else { return Vec::new() };
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let budgets = cache.list(&Kind::of::<PodDisruptionBudget>()).in_namespace(namespace);
+    let Ok(found) = budgets.entries() else { return Vec::new() };
     let labels = pod.metadata.labels.clone().unwrap_or_default();
     let selects = |budget: Arc<PodDisruptionBudget>| {
         selector(&budget).is_ok_and(|selector| selector.is_some_and(|s| s.matches(&labels)))

@@ -65,7 +65,7 @@ fn services_of(pod: &Pod, index: &'static str, cx: &MapContext) -> Vec<Key> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let labels = pod.metadata.labels.iter().flatten();
     let pairs = labels.map(|(name, value)| format!("{namespace}/{name}={value}"));
-    pairs.flat_map(|pair| cx.indexed::<Service>(index, &pair)).collect()
+    pairs.flat_map(|pair| cx.select::<Service>().index(index, &pair).keys()).collect()
 }
 
 /// Returns the pods of the reconciled Service; `None` if no controller manages its endpoints.

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::cache::{Meta, Query};
+use evenkeel::cache::Meta;
 use evenkeel::predicate::Predicate;
 use evenkeel::{Action, BoxError, Context, Key, Manager, MapContext, Reconciler, Result, Watch};
 use jiff::Timestamp;
@@ -73,9 +73,8 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
 
 /// Reconciles all Jobs of a namespace that starts terminating: no pod is replaced there any more.
 fn terminating_namespaces() -> Watch {
-    let map = |meta: &Meta, cx: &MapContext| {
-        cx.keys::<Job>(&Query { namespace: Some(meta.key().name()), ..Query::default() })
-    };
+    let map =
+        |meta: &Meta, cx: &MapContext| cx.select::<Job>().in_namespace(meta.key().name()).keys();
     let begins = Predicate::new(|event| {
         let deleting = |meta: &Meta| meta.is_deleting();
         event.new().is_some_and(|new| deleting(new.meta()))

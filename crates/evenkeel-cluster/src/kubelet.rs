@@ -93,8 +93,9 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
         (Some(old), Some(new)) => old.annotations() != new.annotations(),
         _ => true,
     });
-    let nodes =
-        Watch::mapped_metadata::<Node>(|node, cx| cx.indexed::<Pod>(BY_NODE, node.key().name()));
+    let nodes = Watch::mapped_metadata::<Node>(|node, cx| {
+        cx.select::<Pod>().index(BY_NODE, node.key().name()).keys()
+    });
     manager
         .controller(kubelets)
         .named(NAME)

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use evenkeel::cache::{Query, Subscription, TypeOptions};
+use evenkeel::cache::{Subscription, TypeOptions};
 use evenkeel::predicate::Predicate;
 use evenkeel::queue::{Backoff, QueueOptions};
 use evenkeel::{
@@ -143,7 +143,6 @@ impl Namespaces {
     /// if one of them has none left already.
     async fn wait(&self, cx: &Context<Namespace>, kinds: Vec<Kind>) -> Result<bool> {
         let cache = cx.client().cache();
-        let query = Query { namespace: Some(cx.key().name()), ..Query::default() };
         let mut subscriptions = Vec::with_capacity(kinds.len());
         let mut is_empty = false;
         for kind in kinds {
@@ -167,7 +166,7 @@ impl Namespaces {
                 }
             });
             subscription.wait_until_synced().await?;
-            is_empty |= informer.list(&query)?.is_empty();
+            is_empty |= informer.list().in_namespace(cx.key().name()).entries()?.is_empty();
             subscriptions.push(subscription);
         }
         self.waiting.lock().insert(cx.key().clone(), subscriptions);

@@ -17,7 +17,7 @@ mod release;
 #[cfg(test)]
 mod tests;
 
-use evenkeel::cache::{Cache, Query};
+use evenkeel::cache::Cache;
 use evenkeel::{BoxError, Key, Kind, Manager, Result};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -61,7 +61,8 @@ pub(crate) fn register_binder(manager: &Manager, _: &ClusterOptions) -> Result<(
             let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
             let name = name.filter(|name| !name.is_empty()).map(Key::cluster);
             // A volume may reference a PVC that does not name it, or not yet.
-            let naming = cx.indexed::<PersistentVolume>(VOLUMES, Key::of(claim).as_str());
+            let naming =
+                cx.select::<PersistentVolume>().index(VOLUMES, Key::of(claim).as_str()).keys();
             name.into_iter().chain(naming).collect()
         })
         .register()?;
@@ -129,7 +130,7 @@ fn named_claim(volume: &PersistentVolume) -> Option<Key> {
 /// Returns the PVCs that are not bound.
 fn unbound_claims(cache: &Cache) -> Vec<Key> {
     let kind = Kind::of::<PersistentVolumeClaim>();
-    let Ok(found) = cache.list(&kind, &Query::default()) else { return Vec::new() };
+    let Ok(found) = cache.list(&kind).entries() else { return Vec::new() };
     let waits = |claim: std::sync::Arc<PersistentVolumeClaim>| !bind::is_bound(&claim);
     let waiting = found.iter().filter(|entry| cache.typed(entry).is_ok_and(waits));
     waiting.map(|entry| entry.meta().key().clone()).collect()

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::cache::{Entry, Informer, Query, Subscription};
+use evenkeel::cache::{Entry, Informer, Subscription};
 use evenkeel::{Key, Kind, Object};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -55,12 +55,14 @@ impl TestCluster {
         let namespace = Kind::of::<K>().namespaced().then(|| self.namespace.clone());
         let deadline = self.timeout;
         async move {
-            let query = Query { namespace: namespace.as_deref(), ..Query::default() };
+            let namespace = namespace.as_deref().unwrap_or_default();
             watcher
                 .wait_until(
                     at,
                     deadline,
-                    |informer| informer.list(&query).unwrap_or_default(),
+                    |informer| {
+                        informer.list().in_namespace(namespace).entries().unwrap_or_default()
+                    },
                     |found: &[Arc<K>]| condition(found).then(|| found.to_vec()),
                 )
                 .await

@@ -27,6 +27,8 @@ mod informer;
 
 mod ingest;
 
+mod lookup;
+
 mod meta;
 
 mod options;
@@ -65,10 +67,11 @@ use serde::de::DeserializeOwned;
 pub use entry::{DecodeError, Entry};
 pub use error::{DeclareError, FailureReason, ReadError, SyncError, WatchFailure};
 pub use informer::Informer;
+pub use lookup::Lookup;
 pub use meta::{Meta, Owner};
 pub use options::{CacheOptions, TypeOptions};
 pub use overlay::UnknownOutcome;
-pub use query::Query;
+pub(crate) use query::Query;
 pub(crate) use reader::{Found, LiveReads};
 pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;

@@ -39,17 +39,18 @@ mod write;
 use std::sync::Arc;
 
 pub use delete::{Delete, DeleteCollection};
-pub use dynamic::Dynamic;
+pub use dynamic::{Dynamic, DynamicLive};
 pub use error::Error;
 pub use kube::api::{Patch, ValidationDirective};
 pub use lazy::LazyList;
-pub use live::Live;
+pub use live::{Live, LiveList};
 pub use read::List;
 pub use retry::retry_on_conflict;
 pub use subresource::Subresource;
 pub use write::Write;
 
 pub use crate::request_info::{RequestInfo, Target};
+pub use crate::select::Select;
 
 use crate::cache::Cache;
 use crate::connect::Transport;

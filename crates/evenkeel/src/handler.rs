@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::cache::event::ObjectEvent;
-use crate::cache::{Cache, Entry, Query, ReadError};
+use crate::cache::{Cache, Entry, ReadError};
 use crate::key::Key;
 use crate::kind::{Kind, Object};
+use crate::select::{CacheOperation, Select};
 
 /// Maps an event to the keys to enqueue; each key is enqueued once per event.
 #[derive(Clone)]
@@ -89,23 +90,41 @@ impl MapContext {
         Self { cache }
     }
 
-    /// Returns the keys of the objects of type `K` with `value` in the index `name`.
+    /// Selects objects of type `K` in the cache, to enqueue them. For example those that reference
+    /// a Secret, found by an index:
     ///
-    /// For example the objects that reference a Secret. Empty if the type is not cached or not
-    /// synced: the initial list then enqueues every object.
-    #[must_use]
-    pub fn indexed<K: Object>(&self, name: &str, value: &str) -> Vec<Key> {
-        self.keys::<K>(&Query { index: Some((name, value)), ..Query::default() })
+    /// ```
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::MapContext;
+    /// # use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// fn users_of(secret: &Secret, cx: &MapContext) -> Vec<Key> {
+    ///     cx.select::<ConfigMap>().index("secret", Key::of(secret).as_str()).keys()
+    /// }
+    /// ```
+    pub fn select<K: Object>(&self) -> Select<K, MapLookup<'_>> {
+        Select::new(Kind::of::<K>(), MapLookup { cache: &self.cache })
     }
+}
 
-    /// Returns the keys of the objects of type `K` that match `query`.
+/// A lookup of a map function; see [`MapContext::select`].
+#[derive(Clone, Debug)]
+pub struct MapLookup<'a> {
+    cache: &'a Cache,
+}
+
+impl CacheOperation for MapLookup<'_> {}
+
+impl<K> Select<K, MapLookup<'_>> {
+    /// Returns the keys of the objects, in order.
+    ///
+    /// Empty if the type is not cached or not synced: the initial list then enqueues every object.
     #[must_use]
-    pub fn keys<K: Object>(&self, query: &Query<'_>) -> Vec<Key> {
-        let kind = Kind::of::<K>();
-        let entries = match self.cache.list(&kind, query) {
+    pub fn keys(&self) -> Vec<Key> {
+        let (cache, kind, query) = (self.operation.cache, &self.kind, self.query());
+        let entries = match cache.find(kind, &query) {
             Ok(entries) => entries,
             // The unknown outcome of a write does not block the lookup.
-            Err(ReadError::UnknownOutcome { .. }) => self.cache.peek_list(&kind, query),
+            Err(ReadError::UnknownOutcome { .. }) => cache.peek_list(kind, &query),
             Err(ReadError::NotSynced { .. }) => Vec::new(),
             Err(error) => {
                 tracing::warn!(%error, "lookup of map function failed");

@@ -21,7 +21,7 @@
 //! The cache stores each object as the JSON the API server sent and decodes it when it is read.
 //! Four options determine the cost of reads, by a factor of up to a hundred:
 //!
-//! - [`list().entries()`](client::List::entries) and [`Client::peek`](client::Client::peek) return
+//! - [`list().entries()`](client::List) and [`Client::peek`](client::Client::peek) return
 //!   metadata and JSON without decoding: names, labels and owners are often sufficient.
 //! - [`CacheOptions::budget`](cache::CacheOptions::budget) is the number of bytes of decoded
 //!   objects kept in memory, 64 MB unless set. A controller that lists a large type repeatedly
@@ -41,6 +41,8 @@ mod key;
 mod kind;
 
 mod uid;
+
+mod select;
 
 mod version;
 
@@ -113,7 +115,7 @@ pub use context::{Context, StatusUpdate};
 pub use controller::{ControllerHandle, Watch};
 pub use error::{BoxError, Error, Result, chain, retry_after, terminal};
 pub use events::{EventRecorder, object_reference};
-pub use handler::MapContext;
+pub use handler::{MapContext, MapLookup};
 pub use key::Key;
 pub use kind::{AnyObject, Kind, Object, Scope};
 pub use manager::Manager;

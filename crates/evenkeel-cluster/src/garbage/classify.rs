@@ -1,6 +1,6 @@
 //! Classifies the owners of an object to decide whether it is garbage.
 
-use evenkeel::cache::{Entry, Owner, Query};
+use evenkeel::cache::{Entry, Owner};
 use evenkeel::{BoxError, Uid};
 use kube::api::PropagationPolicy;
 
@@ -106,7 +106,7 @@ impl Collector {
             self.record_invalid_namespace(child, owner);
             return Ok((ReferenceClass::Unknown, true));
         };
-        let live = self.client.dynamic(&identity.kind).live(&identity.key).await?;
+        let live = self.client.dynamic(&identity.kind).live().get(&identity.key).await?;
         let live =
             live.filter(|live| live.metadata.uid.as_deref().is_some_and(|uid| owner.uid == *uid));
         let Some(live) = live else {
@@ -138,7 +138,7 @@ impl Collector {
             return;
         }
         // Objects are not indexed by uid: this scans all objects of the type, once per such owner.
-        let Ok(all) = self.cache().list(&kind, &Query::default()) else { return };
+        let Ok(all) = self.cache().list(&kind).entries() else { return };
         let there = all.iter().find(|entry| *entry.meta().uid() == owner.uid);
         let elsewhere = there
             .is_some_and(|entry| entry.meta().key().namespace() != child.meta().key().namespace());

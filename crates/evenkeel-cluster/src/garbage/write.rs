@@ -34,7 +34,9 @@ impl Collector {
     ) -> Result<Outcome, BoxError> {
         let meta = entry.meta();
         let objects = self.client.dynamic(&identity.kind);
-        let delete = |policy| objects.delete(&identity.key, Some(meta.uid())).propagation(policy);
+        let delete = |policy| {
+            objects.delete_by_key(&identity.key).uid_precondition(meta.uid()).propagation(policy)
+        };
         tracing::debug!(kind = %identity.kind, key = %identity.key, ?policy, "deleting garbage-collected object");
         let delete_classified =
             delete(policy.clone()).resource_version_precondition(&meta.version().to_string());
@@ -45,7 +47,7 @@ impl Collector {
         }
         // It changed. If its owners did not, it is still garbage: objects that change all the time
         // must be collected too.
-        let Some(live) = objects.live(&identity.key).await? else { return Ok(Outcome::Done) };
+        let Some(live) = objects.live().get(&identity.key).await? else { return Ok(Outcome::Done) };
         let same = live.metadata.uid.as_deref().is_some_and(|uid| *meta.uid() == *uid);
         if !same {
             return Ok(Outcome::Done);
@@ -65,7 +67,7 @@ impl Collector {
         identity: &Identity,
     ) -> Result<Outcome, BoxError> {
         let objects = self.client.dynamic(&identity.kind);
-        let delete = objects.delete(&identity.key, Some(uid));
+        let delete = objects.delete_by_key(&identity.key).uid_precondition(uid);
         match delete.propagation(PropagationPolicy::Foreground).await {
             Ok(_) => Ok(Outcome::Done),
             Err(error) if error.is_conflict() => Ok(Outcome::Requeue),

@@ -3,7 +3,7 @@
 //! The Job was deleted or has finished, or the pod has lost its owner reference. Each such pod is
 //! reconciled by itself, so that a failed removal is retried.
 
-use evenkeel::cache::{Meta, Query};
+use evenkeel::cache::Meta;
 use evenkeel::predicate::Predicate;
 use evenkeel::{Action, BoxError, Context, Key, Manager, MapContext, Reconciler, Result, Watch};
 use k8s_openapi::api::batch::v1::Job;
@@ -48,8 +48,8 @@ fn tracked_pods() -> Predicate {
 /// Selects the pods of Jobs that are deleted or finished.
 fn pods_of_finished_jobs() -> Watch {
     let map = |meta: &Meta, cx: &MapContext| {
-        let (namespace, owner) = (meta.key().namespace(), Some(meta.uid().clone()));
-        cx.keys::<Pod>(&Query { namespace, owner, ..Query::default() })
+        let namespace = meta.key().namespace().unwrap_or_default();
+        cx.select::<Pod>().in_namespace(namespace).owned_by(meta.uid()).keys()
     };
     let ended = Predicate::new(|event| match (event.old(), event.new()) {
         (_, None) => true,

@@ -156,7 +156,7 @@ async fn estimate_pods(
     namespace: &str,
     age: Duration,
 ) -> Result<Duration, BoxError> {
-    let pods = client.live().list::<Pod>(Some(namespace), "").await?;
+    let pods = client.live().list::<Pod>().in_namespace(namespace).await?;
     let running = pods.iter().filter(|pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         !matches!(phase, Some("Succeeded" | "Failed"))

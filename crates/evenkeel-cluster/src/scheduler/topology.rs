@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::Key;
-use evenkeel::cache::{Cache, Entry, Query};
+use evenkeel::cache::Cache;
 use evenkeel::{Kind, Object};
 use k8s_openapi::api::core::v1::{
     Namespace, Pod, PodAffinityTerm, PodSpec, TopologySpreadConstraint,
@@ -85,25 +85,20 @@ pub(super) fn depends_on_pods(spec: &PodSpec) -> bool {
 pub(super) struct PodLister<'a>(pub(super) &'a Cache);
 
 impl PodLister<'_> {
-    fn find<K: Object>(&self, query: &Query<'_>) -> Vec<std::sync::Arc<Entry>> {
+    /// Returns the keys of matching objects; an empty namespace selects all.
+    fn find<K: Object>(&self, namespace: &str, labels: &Selector) -> Vec<Key> {
+        let selected = self.0.list(&Kind::of::<K>()).in_namespace(namespace);
         // Both types are synced before the scheduler runs.
-        self.0.list(&Kind::of::<K>(), query).unwrap_or_default()
-    }
-
-    fn pods(&self, namespace: Option<&str>, labels: &Selector) -> Vec<Key> {
-        let query = Query { namespace, labels: labels.clone(), ..Query::default() };
-        let found = self.find::<Pod>(&query);
-        found.into_iter().map(|entry| entry.meta().key().clone()).collect()
+        selected.matching(labels.clone()).keys().unwrap_or_default()
     }
 
     fn pods_matching(&self, term: &Term) -> BTreeSet<Key> {
         let mut namespaces = term.namespaces.clone();
         if let Some(namespace_selector) = &term.namespace_selector {
-            let query = Query { labels: namespace_selector.clone(), ..Query::default() };
-            let found = self.find::<Namespace>(&query);
-            namespaces.extend(found.iter().map(|entry| entry.meta().key().name().to_owned()));
+            let found = self.find::<Namespace>("", namespace_selector);
+            namespaces.extend(found.iter().map(|key| key.name().to_owned()));
         }
-        let within = |namespace: &String| self.pods(Some(namespace), &term.selector);
+        let within = |namespace: &String| self.find::<Pod>(namespace, &term.selector);
         namespaces.iter().flat_map(within).collect()
     }
 
@@ -269,7 +264,8 @@ impl Spread {
             selector.into_iter().chain(same).collect::<Selector>()
         });
         let itself = selector.as_ref().is_some_and(|selector| selector.matches(labels));
-        for other in selector.iter().flat_map(|it| lister.pods(key.namespace(), it)) {
+        let namespace = key.namespace().unwrap_or_default();
+        for other in selector.iter().flat_map(|it| lister.find::<Pod>(namespace, it)) {
             let value = placement.node_labels(&other).filter(|_| other != *key);
             let count = value.and_then(|node| counts.get_mut(node.get(&topology)?));
             if let Some(count) = count {

@@ -95,7 +95,8 @@ impl Reconciler for Claims {
             return Ok(Action::done());
         }
         // Pods and PVCs are watched separately: the cache may lack a pod that exists.
-        let pods = cx.client().live().list::<Pod>(cx.key().namespace(), "").await?;
+        let namespace = cx.key().namespace().unwrap_or_default();
+        let pods = cx.client().live().list::<Pod>().in_namespace(namespace).await?;
         if !pods.iter().any(|pod| uses(pod, &claim)) {
             finalizers::remove(cx.client(), &*claim, CLAIM).await?;
         }

@@ -44,7 +44,7 @@ pub(super) async fn run_default_class(client: Client, stop: Stop) -> Result<()> 
 }
 
 async fn create_default_class(client: &Client) -> Result<()> {
-    if !client.live().list::<StorageClass>(None, "").await?.is_empty() {
+    if !client.live().list::<StorageClass>().await?.is_empty() {
         return Ok(());
     }
     let class = StorageClass {

@@ -321,11 +321,7 @@ impl Informer {
         self.shared().contents.get(key, Arc::clone)
     }
 
-    /// Lists the objects that match `query`, ordered by key.
-    ///
-    /// # Errors
-    /// When the cache cannot serve the read; see [`ReadError`].
-    pub fn list(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
+    pub(super) fn find(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
         self.shared().contents.list(query)
     }
 

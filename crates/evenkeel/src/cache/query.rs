@@ -4,19 +4,29 @@ use kube::core::{Expression, Selector};
 use serde_json::Value;
 
 use super::meta::Meta;
+use crate::select::Select;
 use crate::uid::Uid;
 
-/// The objects to list; all conditions must match.
-#[derive(Clone, Debug, Default)]
-pub struct Query<'a> {
-    /// In this namespace.
-    pub namespace: Option<&'a str>,
-    /// With these labels.
-    pub labels: Selector,
-    /// With this value (second) in this index (first).
-    pub index: Option<(&'a str, &'a str)>,
+/// The conditions of a [`Select`] that the cache evaluates.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Query<'a> {
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) labels: Option<&'a Selector>,
+    /// A name and a value.
+    pub(crate) index: Option<(&'a str, &'a str)>,
     /// With an owner reference to this uid.
-    pub owner: Option<Uid>,
+    pub(crate) owner: Option<&'a Uid>,
+}
+
+impl<K, Op> Select<K, Op> {
+    pub(crate) fn query(&self) -> Query<'_> {
+        Query {
+            namespace: self.namespace.as_deref().filter(|namespace| !namespace.is_empty()),
+            labels: Some(&self.labels),
+            index: self.index.as_ref().map(|(name, value)| (name.as_str(), value.as_str())),
+            owner: self.owner.as_ref(),
+        }
+    }
 }
 
 /// A query with a parsed label selector.
@@ -29,13 +39,10 @@ pub(super) struct Conditions<'a> {
 }
 
 impl<'a> Conditions<'a> {
-    pub(super) fn new(query: &'a Query<'_>) -> Self {
-        Self {
-            namespace: query.namespace.filter(|namespace| !namespace.is_empty()),
-            labels: query.labels.clone().into_iter().collect(),
-            index: query.index,
-            owner: query.owner.as_ref(),
-        }
+    pub(super) fn new(query: &Query<'a>) -> Self {
+        let Query { namespace, labels, index, owner } = *query;
+        let labels = labels.into_iter().flat_map(|labels| labels.clone()).collect();
+        Self { namespace, labels, index, owner }
     }
 
     /// Returns whether the object matches all conditions except the index.

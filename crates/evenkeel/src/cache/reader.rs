@@ -186,11 +186,12 @@ impl Cache {
     }
 
     /// Lists the objects that match `query`, ordered by key.
-    ///
-    /// # Errors
-    /// When the cache cannot serve the read; see [`ReadError`].
-    pub fn list(&self, kind: &Kind, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
-        self.reader(kind)?.list(query)
+    pub(crate) fn find(
+        &self,
+        kind: &Kind,
+        query: &Query<'_>,
+    ) -> Result<Vec<Arc<Entry>>, ReadError> {
+        self.reader(kind)?.find(query)
     }
 
     /// Returns the object of `key` if the type is watched and synced and no write outcome is

@@ -1,13 +1,11 @@
 //! Delete and delete collection.
 
 use std::future::{Future, IntoFuture};
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
 use http::Method;
 use kube::api::PropagationPolicy;
-use kube::core::{Expression, Selector};
 use serde::Serialize;
 
 use super::Client;
@@ -15,10 +13,10 @@ use super::api_request::ApiRequest;
 use super::error::Error;
 use super::pending::Pending;
 use super::write::{Header, encode};
-use crate::cache::Query;
 use crate::journal::WriteRecord;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
+use crate::select::{Select, ServerOperation};
 use crate::uid::Uid;
 
 /// The body of a delete request.
@@ -68,16 +66,19 @@ impl Client {
         Delete::new(self, Kind::of::<K>(), key.clone())
     }
 
-    /// Deletes all objects of a type in a namespace, or in the cluster, that match the selectors of
-    /// the returned request.
-    pub fn delete_collection<K: Object>(&self, namespace: Option<&str>) -> DeleteCollection<'_, K> {
-        DeleteCollection {
-            client: self,
-            namespace: namespace.map(str::to_owned),
-            labels: Selector::default(),
-            options: DeleteOptions::default(),
-            marker: PhantomData,
-        }
+    /// Deletes all objects of a type that match the returned selection, with one request. The API
+    /// server requires a namespace if the type is namespaced.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+    /// # async fn clean_up(client: &evenkeel::client::Client) -> Result<()> {
+    /// client.delete_collection::<ConfigMap>().in_namespace("shop").label("app", "web").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn delete_collection<K: Object>(&self) -> Select<K, DeleteCollection<'_>> {
+        Select::new(Kind::of::<K>(), DeleteCollection::new(self))
     }
 }
 
@@ -178,74 +179,72 @@ impl<'a> IntoFuture for Delete<'a> {
     }
 }
 
-/// A delete-collection request; `.await` sends it.
-#[must_use = "a delete request is sent when it is awaited"]
-pub struct DeleteCollection<'a, K> {
+/// A delete-collection request; `.await` sends it. See [`Client::delete_collection`].
+#[derive(Clone)]
+pub struct DeleteCollection<'a> {
     client: &'a Client,
-    namespace: Option<String>,
-    labels: Selector,
     options: DeleteOptions,
-    marker: PhantomData<fn() -> K>,
 }
 
-impl<'a, K: Object> DeleteCollection<'a, K> {
-    /// Selects objects with this label.
-    pub fn label(mut self, name: &str, value: &str) -> Self {
-        self.labels.extend(Expression::Equal(name.to_owned(), value.to_owned()));
-        self
+impl<'a> DeleteCollection<'a> {
+    pub(super) fn new(client: &'a Client) -> Self {
+        Self { client, options: DeleteOptions::default() }
     }
+}
 
-    /// Selects objects that match the selector.
-    pub fn matching(mut self, selector: impl Into<Selector>) -> Self {
-        self.labels.extend(selector.into());
-        self
-    }
+impl ServerOperation for DeleteCollection<'_> {}
 
+impl<K> Select<K, DeleteCollection<'_>> {
     /// Sets the propagation policy for their dependents.
     pub fn propagation(mut self, policy: PropagationPolicy) -> Self {
-        self.options.propagation_policy = Some(policy);
+        self.operation.options.propagation_policy = Some(policy);
+        self
+    }
+
+    /// Sets the grace period, for types that have one.
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        self.operation.options.grace_period_seconds = Some(period.as_secs());
         self
     }
 
     /// Sends a dry run; nothing is deleted.
     pub fn dry_run(mut self) -> Self {
-        self.options.dry_run = vec!["All"];
+        self.operation.options.dry_run = vec!["All"];
         self
     }
 
     async fn send(self) -> Result<(), Error> {
-        let kind = Kind::of::<K>();
+        let (kind, DeleteCollection { client, options }) = (&self.kind, &self.operation);
         let namespace = self.namespace.as_deref();
-        let mut call = ApiRequest::collection("deletecollection", Method::DELETE, &kind, namespace);
-        if !self.labels.selects_all() {
-            call = call.parameter("labelSelector", &self.labels.to_string());
-        }
-        let body = encode(&self.options).unwrap_or_default();
-        let call = call.body("application/json", body);
+        let call = ApiRequest::collection("deletecollection", Method::DELETE, kind, namespace)
+            .parameter("labelSelector", &self.labels.to_string())
+            .parameter("fieldSelector", &self.fields)
+            .body("application/json", encode(options).unwrap_or_default());
         let request_info = call.request_info().clone();
         // The response lists the objects, not whether they are deleted or only marked for deletion.
-        let query = Query { namespace, labels: self.labels.clone(), ..Query::default() };
+        // The cache does not evaluate the field selector, so these may be more objects.
+        let query = self.query();
         let shown = || {
-            let entries = self.client.shared.cache.peek_list(&kind, &query);
+            let entries = client.shared.cache.peek_list(kind, &query);
             entries.iter().map(|entry| entry.meta().key().clone()).collect::<Vec<_>>()
         };
-        let dry_run = !self.options.dry_run.is_empty();
-        let pending = (!dry_run).then(|| Pending::new(self.client, request_info.clone(), shown()));
-        let answer = call.send(self.client).await;
+        let dry_run = !options.dry_run.is_empty();
+        let pending = (!dry_run).then(|| Pending::new(client, request_info.clone(), shown()));
+        let answer = call.send(client).await;
         if let Some(before) = pending.map(Pending::complete) {
             // Objects that the cache added meanwhile may be deleted as well.
             for key in before.iter().chain(&shown()) {
-                self.client.invalidate(&kind, key);
+                client.invalidate(kind, key);
             }
             // One list now replaces a live read of each object later.
             if answer.is_ok()
                 && !before.is_empty()
-                && let Err(error) = self.client.shared.cache.list(&kind, &query)
+                && let Err(error) = client.shared.cache.find(kind, &query)
             {
-                let _ = self.client.shared.cache.recover(&kind, error, &self.client.live()).await;
+                let _ = client.shared.cache.recover(kind, error, &client.live()).await;
             }
         }
-        if let Some(operations) = &self.client.operations
+        if let Some(operations) = &client.operations
             && !dry_run
         {
             operations.record_write(match &answer {
@@ -257,7 +256,7 @@ impl<'a, K: Object> DeleteCollection<'a, K> {
     }
 }
 
-impl<'a, K: Object> IntoFuture for DeleteCollection<'a, K> {
+impl<'a, K: 'static> IntoFuture for Select<K, DeleteCollection<'a>> {
     type Output = Result<(), Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 

@@ -7,10 +7,11 @@ use kube::core::DynamicObject;
 use serde::Serialize;
 
 use super::write::{Verb, Write, encode, named};
-use super::{Client, Delete, Error, Live, Subresource, live};
-use crate::cache::{Entry, Query};
+use super::{Client, Delete, DeleteCollection, Error, List, LiveList, Subresource};
+use crate::cache::Entry;
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::select::Select;
 use crate::uid::Uid;
 
 /// A client of one type that is known only at run time; see [`Client::dynamic`].
@@ -21,6 +22,22 @@ pub struct Dynamic<'a> {
 
 impl Client {
     /// Returns a dynamic client of `kind`.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// use evenkeel::Kind;
+    /// use evenkeel::kube::core::{ApiResource, GroupVersionKind};
+    ///
+    /// # async fn count(client: &evenkeel::client::Client) -> Result<()> {
+    /// let widget = GroupVersionKind::gvk("example.com", "v1", "Widget");
+    /// let kind = Kind::dynamic(&ApiResource::from_gvk(&widget), true);
+    /// let widgets = client.dynamic(&kind).live().list().in_namespace("shop").await?;
+    /// for widget in &widgets {
+    ///     client.dynamic(&kind).delete(widget).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn dynamic(&self, kind: &Kind) -> Dynamic<'_> {
         Dynamic { client: self, kind: kind.clone() }
@@ -44,23 +61,15 @@ impl<'a> Dynamic<'a> {
         self.client.entry(&self.kind, key).await
     }
 
-    /// Returns the matching entries of the cache, ordered by key, without decoding them.
-    ///
-    /// # Errors
-    /// When the type is not cached.
-    pub async fn list(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, Error> {
-        self.client.entries(&self.kind, query).await
+    /// Lists objects from the cache; see [`Client::list`].
+    pub fn list(&self) -> Select<DynamicObject, List<'a>> {
+        Select::new(self.kind.clone(), List::new(self.client))
     }
 
-    /// Reads the object from the API server, if it exists.
-    ///
-    /// # Errors
-    /// When the API server rejects the request or does not respond.
-    pub async fn live(&self, key: &Key) -> Result<Option<DynamicObject>, Error> {
-        match Live::new(self.client).raw(&self.kind, key).await? {
-            Some(bytes) => Ok(Some(live::decode(&self.kind, key, &bytes)?)),
-            None => Ok(None),
-        }
+    /// Returns a reader that bypasses the cache.
+    #[must_use]
+    pub fn live(&self) -> DynamicLive<'a> {
+        DynamicLive { client: self.client, kind: self.kind.clone() }
     }
 
     /// Creates the object.
@@ -86,18 +95,49 @@ impl<'a> Dynamic<'a> {
         Write::patch(self.client, self.kind.clone(), key.clone(), patch)
     }
 
-    /// Deletes the object with this key, with an optional uid precondition.
-    pub fn delete(&self, key: &Key, uid: Option<&Uid>) -> Delete<'a> {
-        let delete = Delete::new(self.client, self.kind.clone(), key.clone());
-        match uid {
-            Some(uid) => delete.uid_precondition(uid),
+    /// Deletes the object, with its uid as precondition. A missing object is not an error.
+    pub fn delete(&self, object: &DynamicObject) -> Delete<'a> {
+        let delete = self.delete_by_key(&Key::of(object));
+        match &object.metadata.uid {
+            Some(uid) => delete.uid_precondition(&Uid::new(uid)),
             None => delete,
         }
+    }
+
+    /// Deletes the object with this key, without a uid precondition.
+    pub fn delete_by_key(&self, key: &Key) -> Delete<'a> {
+        Delete::new(self.client, self.kind.clone(), key.clone())
+    }
+
+    /// Deletes all objects that match the returned selection; see [`Client::delete_collection`].
+    pub fn delete_collection(&self) -> Select<DynamicObject, DeleteCollection<'a>> {
+        Select::new(self.kind.clone(), DeleteCollection::new(self.client))
     }
 
     /// Returns a subresource of an object.
     #[must_use]
     pub fn subresource(&self, key: &Key, name: &'static str) -> Subresource<'a> {
         self.client.subresource_of(self.kind.clone(), key, name)
+    }
+}
+
+/// A reader of one type that bypasses the cache; see [`Dynamic::live`].
+pub struct DynamicLive<'a> {
+    client: &'a Client,
+    kind: Kind,
+}
+
+impl<'a> DynamicLive<'a> {
+    /// Returns the object, if it exists.
+    ///
+    /// # Errors
+    /// When the API server rejects the request or does not respond.
+    pub async fn get(&self, key: &Key) -> Result<Option<DynamicObject>, Error> {
+        self.client.live().get_as(&self.kind, key).await
+    }
+
+    /// Lists objects; see [`Live::list`](super::Live::list).
+    pub fn list(&self) -> Select<DynamicObject, LiveList<'a>> {
+        Select::new(self.kind.clone(), LiveList::new(self.client))
     }
 }

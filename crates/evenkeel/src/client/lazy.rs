@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::vec;
 
+use serde::de::DeserializeOwned;
+
 use super::error::Error;
 use crate::cache::Entry;
-use crate::kind::Object;
 
-/// A snapshot of a list, ordered by key; see [`List::lazy`](super::List::lazy).
+/// A snapshot of a list, ordered by key; see `lazy` of a [list](super::List).
 ///
 /// An object that the cache keeps decoded is shared. Other objects are decoded during iteration and
 /// freed with their last `Arc`.
@@ -19,11 +20,13 @@ pub struct LazyList<K> {
     marker: PhantomData<fn() -> K>,
 }
 
-impl<K: Object> LazyList<K> {
+impl<K> LazyList<K> {
     pub(super) fn new(entries: Vec<Arc<Entry>>) -> Self {
         Self { entries, marker: PhantomData }
     }
+}
 
+impl<K: DeserializeOwned + Send + Sync + 'static> LazyList<K> {
     /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -48,7 +51,7 @@ impl<K: Object> LazyList<K> {
     }
 }
 
-impl<K: Object> IntoIterator for LazyList<K> {
+impl<K: DeserializeOwned + Send + Sync + 'static> IntoIterator for LazyList<K> {
     type Item = Result<Arc<K>, Error>;
     type IntoIter = IntoIter<K>;
 
@@ -64,7 +67,7 @@ pub struct IntoIter<K> {
     marker: PhantomData<fn() -> K>,
 }
 
-impl<K: Object> Iterator for IntoIter<K> {
+impl<K: DeserializeOwned + Send + Sync + 'static> Iterator for IntoIter<K> {
     type Item = Result<Arc<K>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -76,6 +79,6 @@ impl<K: Object> Iterator for IntoIter<K> {
     }
 }
 
-impl<K: Object> ExactSizeIterator for IntoIter<K> {}
+impl<K: DeserializeOwned + Send + Sync + 'static> ExactSizeIterator for IntoIter<K> {}
 
-impl<K: Object> FusedIterator for IntoIter<K> {}
+impl<K: DeserializeOwned + Send + Sync + 'static> FusedIterator for IntoIter<K> {}

@@ -1,5 +1,8 @@
 //! Live reads from the API server.
 
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
@@ -15,6 +18,7 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 use crate::nulls;
 use crate::request_info::Target;
+use crate::select::{Select, ServerOperation};
 
 /// A reader that bypasses the cache; see [`Client::live`].
 #[derive(Clone, Copy)]
@@ -50,42 +54,48 @@ impl<'a> Live<'a> {
     /// # Errors
     /// When the API server rejects the request or does not respond.
     pub async fn get<K: Object>(self, key: &Key) -> Result<Option<K>, Error> {
-        let kind = Kind::of::<K>();
-        match self.raw(&kind, key).await? {
-            Some(bytes) => Ok(Some(decode(&kind, key, &bytes)?)),
+        self.get_as(&Kind::of::<K>(), key).await
+    }
+
+    pub(super) async fn get_as<T: DeserializeOwned>(
+        self,
+        kind: &Kind,
+        key: &Key,
+    ) -> Result<Option<T>, Error> {
+        match self.raw(kind, key).await? {
+            Some(bytes) => Ok(Some(decode(kind, key, &bytes)?)),
             None => Ok(None),
         }
     }
 
-    /// Returns all objects of a namespace, or of the cluster, that match the label selector; an
-    /// empty one matches all.
+    /// Lists objects; the methods of the returned selection restrict the list.
     ///
-    /// # Errors
-    /// When the API server rejects the request or does not respond.
-    pub async fn list<K: Object>(
-        self,
-        namespace: Option<&str>,
-        labels: &str,
-    ) -> Result<Vec<K>, Error> {
-        let kind = Kind::of::<K>();
-        let objects = self.list_as(&kind, namespace, labels).await?;
-        if let Some(operations) = &self.client.operations {
-            operations.record_read(ReadRecord::live_list(&kind, namespace, objects.len()));
-        }
-        Ok(objects)
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn list(client: &evenkeel::client::Client) -> Result<()> {
+    /// let pods = client.live().list::<Pod>().field("spec.nodeName", "node-1").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list<K: Object>(self) -> Select<K, LiveList<'a>> {
+        Select::new(Kind::of::<K>(), LiveList::new(self.client))
     }
 
-    pub(super) async fn list_as<T: DeserializeOwned>(
+    async fn list_as<T: DeserializeOwned>(
         self,
         kind: &Kind,
         namespace: Option<&str>,
         labels: &str,
+        fields: &str,
     ) -> Result<Vec<T>, Error> {
         let (mut objects, mut token, mut limit) = (Vec::new(), String::new(), Some(PAGE));
         loop {
             let mut call = ApiRequest::collection("list", Method::GET, kind, namespace);
-            let parameters = [("labelSelector", labels), ("continue", &token)];
-            for (name, value) in parameters.into_iter().filter(|(_, value)| !value.is_empty()) {
+            // Empty ones are omitted.
+            let parameters =
+                [("labelSelector", labels), ("fieldSelector", fields), ("continue", &token)];
+            for (name, value) in parameters {
                 call = call.parameter(name, value);
             }
             if let Some(limit) = limit {
@@ -126,6 +136,38 @@ impl<'a> Live<'a> {
     }
 }
 
+/// A list from the API server, in pages; `.await` returns the objects. See [`Live::list`].
+#[derive(Clone)]
+pub struct LiveList<'a> {
+    client: &'a Client,
+}
+
+impl<'a> LiveList<'a> {
+    pub(super) fn new(client: &'a Client) -> Self {
+        Self { client }
+    }
+}
+
+impl ServerOperation for LiveList<'_> {}
+
+impl<'a, K: DeserializeOwned + Send + 'static> IntoFuture for Select<K, LiveList<'a>> {
+    type Output = Result<Vec<K>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { kind, namespace, labels, fields, operation: LiveList { client }, .. } = self;
+            let namespace = namespace.as_deref();
+            let live = client.live();
+            let objects = live.list_as(&kind, namespace, &labels.to_string(), &fields).await?;
+            if let Some(operations) = &client.operations {
+                operations.record_read(ReadRecord::live_list(&kind, namespace, objects.len()));
+            }
+            Ok(objects)
+        })
+    }
+}
+
 /// Resolves the unknown outcomes of writes.
 impl LiveReads for Live<'_> {
     type Error = Error;
@@ -139,7 +181,7 @@ impl LiveReads for Live<'_> {
         kind: &Kind,
         namespace: Option<&str>,
     ) -> Result<Vec<Box<RawValue>>, Error> {
-        self.list_as(kind, namespace, "").await
+        self.list_as(kind, namespace, "", "").await
     }
 }
 

@@ -1,11 +1,10 @@
 //! Cached reads.
 
 use std::future::{Future, IntoFuture};
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use kube::core::{Expression, Selector};
+use serde::de::DeserializeOwned;
 
 use super::Client;
 use super::error::Error;
@@ -14,7 +13,7 @@ use crate::cache::{Cache, Entry, Found, Query};
 use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{AnyObject, Kind, Object};
-use crate::uid::Uid;
+use crate::select::{CacheOperation, Select};
 
 impl Client {
     /// Returns the object from the cache, if it exists.
@@ -55,17 +54,22 @@ impl Client {
         self.entry(&Kind::of::<K>(), key).await
     }
 
-    /// Lists objects from the cache, ordered by key: `client.list::<Pod>().await?`. The methods of
-    /// the returned request restrict the list.
-    pub fn list<K: Object>(&self) -> List<'_, K> {
-        List {
-            client: self,
-            namespace: None,
-            labels: Selector::default(),
-            index: None,
-            owner: None,
-            marker: PhantomData,
-        }
+    /// Lists objects from the cache, ordered by key. The methods of the returned selection restrict
+    /// the list.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
+    /// # async fn list(client: &evenkeel::client::Client, set: &ReplicaSet) -> Result<()> {
+    /// let pods = client.list::<Pod>().in_namespace("shop").label("app", "web").await?;
+    /// let on_node = client.list::<Pod>().index("node", "node-1").await?;
+    /// let uid = evenkeel::Uid::new(&set.uid().unwrap_or_default());
+    /// let owned = client.list::<Pod>().owned_by(&uid).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list<K: Object>(&self) -> Select<K, List<'_>> {
+        Select::new(Kind::of::<K>(), List::new(self))
     }
 
     pub(crate) async fn entry(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
@@ -83,7 +87,7 @@ impl Client {
         kind: &Kind,
         query: &Query<'_>,
     ) -> Result<Vec<Arc<Entry>>, Error> {
-        let read = |cache: &Cache| cache.list(kind, query);
+        let read = |cache: &Cache| cache.find(kind, query);
         let found = self.shared.cache.read_through(kind, read, &self.live()).await?;
         if let Some(operations) = &self.operations {
             operations.record_read(ReadRecord::list(kind, query.namespace, found.len()));
@@ -92,48 +96,21 @@ impl Client {
     }
 }
 
-/// A list request; `.await` runs it.
-#[must_use = "a list runs when it is awaited"]
-pub struct List<'a, K> {
+/// A list from the cache; `.await` returns the objects, ordered by key. See [`Client::list`].
+#[derive(Clone)]
+pub struct List<'a> {
     client: &'a Client,
-    namespace: Option<String>,
-    labels: Selector,
-    index: Option<(String, String)>,
-    owner: Option<Uid>,
-    marker: PhantomData<fn() -> K>,
 }
 
-impl<'a, K: Object> List<'a, K> {
-    /// Selects a namespace.
-    pub fn in_namespace(mut self, namespace: &str) -> Self {
-        self.namespace = Some(namespace.to_owned());
-        self
+impl<'a> List<'a> {
+    pub(super) fn new(client: &'a Client) -> Self {
+        Self { client }
     }
+}
 
-    /// Selects objects with this label.
-    pub fn label(mut self, name: &str, value: &str) -> Self {
-        self.labels.extend(Expression::Equal(name.to_owned(), value.to_owned()));
-        self
-    }
+impl CacheOperation for List<'_> {}
 
-    /// Selects objects that match the selector.
-    pub fn matching(mut self, selector: impl Into<Selector>) -> Self {
-        self.labels.extend(selector.into());
-        self
-    }
-
-    /// Selects objects with `value` in the index `name`.
-    pub fn index(mut self, name: &str, value: &str) -> Self {
-        self.index = Some((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Selects objects with an owner reference to this uid.
-    pub fn owned_by(mut self, uid: &Uid) -> Self {
-        self.owner = Some(uid.clone());
-        self
-    }
-
+impl<K> Select<K, List<'_>> {
     /// Returns a list whose objects are decoded during iteration.
     ///
     /// A plain list decodes all objects, which for 50,000 pods takes a gigabyte. A lazy list needs
@@ -160,27 +137,31 @@ impl<'a, K: Object> List<'a, K> {
 
     /// Returns the entries: metadata and JSON, without decoding.
     ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn names(client: &evenkeel::client::Client) -> Result<Vec<String>> {
+    /// let pods = client.list::<Pod>().label("app", "web").entries().await?;
+    /// # Ok(
+    /// pods.iter().map(|pod| pod.meta().key().name().to_owned()).collect()
+    /// # )
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When the type is not cached, or the index does not exist.
     pub async fn entries(self) -> Result<Vec<Arc<Entry>>, Error> {
-        let index = self.index.as_ref().map(|(name, value)| (name.as_str(), value.as_str()));
-        let query = Query {
-            namespace: self.namespace.as_deref(),
-            labels: self.labels,
-            index,
-            owner: self.owner,
-        };
-        self.client.entries(&Kind::of::<K>(), &query).await
+        self.operation.client.entries(&self.kind, &self.query()).await
     }
 }
 
-impl<'a, K: Object> IntoFuture for List<'a, K> {
+impl<'a, K: DeserializeOwned + Send + Sync + 'static> IntoFuture for Select<K, List<'a>> {
     type Output = Result<Vec<Arc<K>>, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let client = self.client;
+            let client = self.operation.client;
             let entries = self.entries().await?;
             Ok(client.shared.cache.typed_all(&entries)?)
         })

@@ -178,7 +178,7 @@ async fn delete_collection_is_read_back_with_one_list() {
     client.create(&map("late")).await.unwrap_err();
     world.rule(World::frozen);
     world.requests();
-    client.delete_collection::<ConfigMap>(Some("default")).await.unwrap();
+    client.delete_collection::<ConfigMap>().in_namespace("default").await.unwrap();
     assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 0);
     assert_eq!(gets(&world).len(), 1);
     assert_eq!(client.list::<ConfigMap>().in_namespace("default").await.unwrap().len(), 0);
@@ -192,9 +192,10 @@ async fn names_that_would_change_the_path_are_rejected() {
     let manager = world.manager();
     let client = manager.client();
     for namespace in ["", "..", "default/configmaps/a?"] {
-        let error = client.delete_collection::<ConfigMap>(Some(namespace)).await.unwrap_err();
+        let error =
+            client.delete_collection::<ConfigMap>().in_namespace(namespace).await.unwrap_err();
         assert!(error.to_string().contains("is not a valid namespace"), "{error}");
-        client.live().list::<ConfigMap>(Some(namespace), "").await.unwrap_err();
+        client.live().list::<ConfigMap>().in_namespace(namespace).await.unwrap_err();
     }
     assert!(world.requests().is_empty());
 }

@@ -128,7 +128,7 @@ async fn dynamic_reconciler_has_children_finalizers_status_and_events() {
     assert_eq!(next(&mut received).await, "unchanged");
     assert!(maps.get_opt("a-books").await.unwrap().is_some());
 
-    assert!(shelves.delete(&key("a"), None).await.unwrap());
+    assert!(shelves.delete_by_key(&key("a")).await.unwrap());
     while next(&mut received).await != "cleaned up" {}
     until(|| manager.cache().get(&kind, &key("a")).unwrap().is_none()).await;
     stop(&manager, running).await;
@@ -277,7 +277,7 @@ async fn dynamic_child_is_owned_by_a_typed_object() {
     let child = client.dynamic(&kind).get(&key("a")).await.unwrap().unwrap();
     assert!(owner::is_controller(&parent, &*child));
     while let Ok(Some(_)) = tokio::time::timeout(Duration::from_secs(1), received.recv()).await {}
-    assert!(client.dynamic(&kind).delete(&key("a"), None).await.unwrap());
+    assert!(client.dynamic(&kind).delete_by_key(&key("a")).await.unwrap());
     next(&mut received).await;
     assert!(client.dynamic(&kind).get(&key("a")).await.unwrap().is_some());
     stop(&manager, running).await;

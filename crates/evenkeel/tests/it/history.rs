@@ -1,6 +1,6 @@
 //! Servers that were emptied or replaced: the cache drops the former state.
 
-use evenkeel::cache::{Query, TypeOptions};
+use evenkeel::cache::TypeOptions;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use evenkeel::kube::Api;
 use evenkeel::kube::api::{Patch, PatchParams};
@@ -21,7 +21,7 @@ async fn write_much(world: &World) {
 
 fn names<K: evenkeel::Object>(manager: &Manager) -> Vec<String> {
     let kind = evenkeel::Kind::of::<K>();
-    let found = manager.cache().list(&kind, &Query::default()).unwrap();
+    let found = manager.cache().list(&kind).entries().unwrap();
     found.iter().map(|entry| entry.meta().key().name().to_owned()).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel::cache::{Query, TypeOptions};
+use evenkeel::cache::TypeOptions;
 use evenkeel::k8s_openapi::api::core::v1::Service;
 use evenkeel::kube::Api;
 use evenkeel::kube::api::Patch;
@@ -59,7 +59,7 @@ async fn service_with_a_null_time_decodes_on_every_path() {
     assert_eq!(times(&client.get::<Service>(&key("web")).await.unwrap().unwrap()), zero);
     assert_eq!(client.list::<Service>().index("app", "web").await.unwrap().len(), 1);
     assert_eq!(times(&client.live().get::<Service>(&key("web")).await.unwrap().unwrap()), zero);
-    let listed = client.live().list::<Service>(Some("default"), "").await.unwrap();
+    let listed = client.live().list::<Service>().in_namespace("default").await.unwrap();
     let web = listed.iter().find(|service| service.name_any() == "web").unwrap();
     assert_eq!(times(web), zero);
     let patch = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
@@ -89,7 +89,7 @@ async fn view_of_a_service_with_a_null_time_decodes() {
     let kind = evenkeel::Kind::of::<Service>();
     let informer = manager.cache().informer(&kind).unwrap();
     informer.wait_until_synced().await.unwrap();
-    let entries = manager.cache().list(&kind, &Query::default()).unwrap();
+    let entries = manager.cache().list(&kind).entries().unwrap();
     let web = entries.iter().find(|entry| entry.meta().key() == &key("web")).unwrap();
     assert_eq!(web.decode::<View>().unwrap().status.conditions[0].type_, "Ready");
     stop(&manager, running).await;

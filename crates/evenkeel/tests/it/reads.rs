@@ -6,6 +6,7 @@ use evenkeel::cache::CacheOptions;
 use evenkeel::client::Patch;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use evenkeel::kube::Api;
+use evenkeel::kube::core::Expression;
 use evenkeel::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -224,4 +225,52 @@ async fn on_demand_cache_watches_every_type_that_is_read() {
     assert!(client.list::<Pod>().await.unwrap().is_empty());
     assert!(client.list::<Secret>().await.is_ok(), "also where it takes a word elsewhere");
     manager.cache().stop().await;
+}
+
+/// Typed and dynamic lists, cached and live, and delete-collection select the same way.
+#[tokio::test(start_paused = true)]
+async fn one_selection_serves_lists_and_delete_collection() {
+    let world = World::new().await;
+    let (manager, running) = caching(&world).await;
+    let client = manager.client();
+    for (name, app, track) in
+        [("a", "web", "stable"), ("b", "web", "canary"), ("c", "db", "stable")]
+    {
+        let mut map = map(name);
+        map.metadata.labels =
+            Some([("app".into(), app.into()), ("track".into(), track.into())].into());
+        client.create(&map).await.unwrap();
+    }
+    let names = |maps: &[Arc<ConfigMap>]| maps.iter().map(|map| map.name_any()).collect::<Vec<_>>();
+    let live_names = |maps: &[ConfigMap]| maps.iter().map(|map| map.name_any()).collect::<Vec<_>>();
+    let canary = || Expression::In("track".into(), ["canary".into()].into());
+
+    let cached = client.list::<ConfigMap>().in_namespace("default").label("app", "web");
+    assert_eq!(names(&cached.clone().await.unwrap()), ["a", "b"]);
+    assert_eq!(names(&cached.matching(canary()).await.unwrap()), ["b"]);
+    let live = client.live().list::<ConfigMap>().in_namespace("default").label("app", "web");
+    assert_eq!(live_names(&live.clone().await.unwrap()), ["a", "b"]);
+    assert_eq!(live_names(&live.clone().matching(canary()).await.unwrap()), ["b"]);
+    assert_eq!(live_names(&live.clone().field("metadata.name", "a").await.unwrap()), ["a"]);
+    assert_eq!(live_names(&live.field_not("metadata.name", "a").await.unwrap()), ["b"]);
+
+    let kind = evenkeel::Kind::of::<ConfigMap>();
+    let dynamic = client.dynamic(&kind);
+    let web = dynamic.list().label("app", "web").await.unwrap();
+    assert_eq!(web.iter().map(|map| map.name_any()).collect::<Vec<_>>(), ["a", "b"]);
+    let db = dynamic.live().list().in_namespace("default").label("app", "db").await.unwrap();
+    assert_eq!(db.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["c"]);
+    assert!(dynamic.live().get(&key("c")).await.unwrap().is_some());
+    let keys = client.cache().list(&kind).in_namespace("default").label("app", "web").keys();
+    assert_eq!(keys.unwrap(), [key("a"), key("b")]);
+
+    let web = client.delete_collection::<ConfigMap>().in_namespace("default").label("app", "web");
+    web.clone().dry_run().await.unwrap();
+    web.field("metadata.name", "b").await.unwrap();
+    assert_eq!(names(&client.list::<ConfigMap>().await.unwrap()), ["a", "c"]);
+    dynamic.delete_collection().in_namespace("default").label("app", "web").await.unwrap();
+    assert_eq!(names(&client.list::<ConfigMap>().await.unwrap()), ["c"]);
+    assert!(dynamic.delete(&db[0]).await.unwrap());
+    assert!(client.list::<ConfigMap>().await.unwrap().is_empty());
+    stop(&manager, running).await;
 }

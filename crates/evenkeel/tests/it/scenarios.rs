@@ -298,7 +298,7 @@ async fn converges(kube: &kube::Client) {
             other.client().apply(&object).force().await.unwrap();
         }
     }
-    let server = client.live().list::<ConfigMap>(Some("converges"), "").await.unwrap();
+    let server = client.live().list::<ConfigMap>().in_namespace("converges").await.unwrap();
     let versions = |maps: &mut dyn Iterator<Item = &ConfigMap>| -> BTreeMap<Key, Option<String>> {
         maps.map(|map| (Key::of(map), map.metadata.resource_version.clone())).collect()
     };

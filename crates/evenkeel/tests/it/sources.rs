@@ -140,7 +140,9 @@ async fn referenced_objects_enqueue_the_objects_that_reference_them() {
         .controller(reconciler)
         .watch(
             Watch::mapped::<Secret>(|secret, cx| {
-                cx.indexed::<ConfigMap>("secret", secret.metadata.name.as_deref().unwrap_or(""))
+                cx.select::<ConfigMap>()
+                    .index("secret", secret.metadata.name.as_deref().unwrap_or(""))
+                    .keys()
             })
             .cached(evenkeel::cache::TypeOptions::new().namespaces(["default"])),
         )
@@ -300,7 +302,7 @@ async fn interval_source_starts_after_the_cache_sync() {
     let hourly = Source::interval("hourly", Duration::from_secs(3600), move |cx| {
         let round = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         assert_ne!(round, 1, "one panic ends nothing");
-        cx.indexed::<ConfigMap>("all", "all")
+        cx.select::<ConfigMap>().index("all", "all").keys()
     });
     let never = evenkeel::predicate::Predicate::new(|_| false);
     let controller =
@@ -326,7 +328,7 @@ async fn event_is_mapped_while_the_outcome_of_another_write_is_unknown() {
     let (reconciler, mut received) = recording::<ConfigMap>();
     manager
         .controller(reconciler)
-        .watches::<ServiceAccount>(|_, cx| cx.indexed::<ConfigMap>("all", "all"))
+        .watches::<ServiceAccount>(|_, cx| cx.select::<ConfigMap>().index("all", "all").keys())
         .register()
         .unwrap();
     let running = start(&manager);

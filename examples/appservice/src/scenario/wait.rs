@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::cache::{Entry, Informer, Query, TypeOptions};
+use evenkeel::cache::{Entry, Informer, TypeOptions};
 use evenkeel::client::{Client, Error};
 use evenkeel::{BoxError, Key, Kind, Object};
 use kube::core::Selector;
@@ -75,9 +75,10 @@ impl Waiter {
         namespace: &str,
         labels: &Selector,
     ) -> Result<(), ScenarioError> {
-        let query =
-            Query { namespace: Some(namespace), labels: labels.clone(), ..Query::default() };
-        let read = |informer: &Informer| informer.list(&query).unwrap_or_default();
+        let read = |informer: &Informer| {
+            let selected = informer.list().in_namespace(namespace).matching(labels.clone());
+            selected.entries().unwrap_or_default()
+        };
         let what = format!("no {}", Kind::of::<K>());
         self.wait_until(&what, read, |found: &[Arc<K>]| found.is_empty().then_some(())).await
     }

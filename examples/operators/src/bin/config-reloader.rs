@@ -105,7 +105,7 @@ fn register(manager: &Manager) -> Result<()> {
         .named("config-reloader")
         .filter_object(predicate::generation_changed().or(predicate::annotations_changed()))
         .watches::<ConfigMap>(|map, cx| {
-            cx.indexed::<Deployment>(CONFIG_MAP_INDEX, Key::of(map).as_str())
+            cx.select::<Deployment>().index(CONFIG_MAP_INDEX, Key::of(map).as_str()).keys()
         })
         .register()?;
     Ok(())

@@ -71,7 +71,7 @@ fn register(manager: &Manager) -> Result<()> {
     manager
         .controller(Checks)
         .watch(Watch::mapped_metadata::<Secret>(|meta, cx| {
-            cx.indexed::<SecretCheck>(SECRET_INDEX, meta.key().as_str())
+            cx.select::<SecretCheck>().index(SECRET_INDEX, meta.key().as_str()).keys()
         }))
         .register()?;
     Ok(())

@@ -13,7 +13,7 @@ use super::{HIDDEN_TIMEOUT, Uid, UnknownOutcome};
 use crate::cache::entry::Entry;
 use crate::cache::ingest::Ingest;
 use crate::cache::tests::{Fed, raw};
-use crate::cache::{Query, ReadError, TypeOptions};
+use crate::cache::{ReadError, TypeOptions};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::watch::Sink as _;
@@ -103,12 +103,12 @@ async fn a_deleted_uid_is_hidden_and_its_successor_is_not() {
     let kind = Kind::of::<ConfigMap>();
     fed.cache.deleted(&kind, &key("a"), &Uid::new("u1"));
     assert_eq!(version(&fed, "a"), None);
-    assert!(fed.informer.list(&Query::default()).unwrap().is_empty());
+    assert!(fed.informer.list().entries().unwrap().is_empty());
     fed.feed.changed(&raw("a", "u1", 6, "x"));
     assert_eq!(version(&fed, "a"), None, "still the deleted object");
     fed.cache.wrote(&kind, &raw("a", "u2", 9, "1"));
     assert_eq!(version(&fed, "a"), Some(9));
-    assert_eq!(fed.informer.list(&Query::default()).unwrap().len(), 1);
+    assert_eq!(fed.informer.list().entries().unwrap().len(), 1);
     fed.list(9, [&*raw("a", "u2", 9, "1")]);
     assert_eq!(version(&fed, "a"), Some(9));
     assert!(fed.informer.0.0.contents.overlay.is_idle(), "the overlay is empty");
@@ -146,7 +146,7 @@ async fn an_object_that_leaves_the_selection_by_our_write_is_hidden() {
         fed.list(5, [&*labelled(1, "yes")]);
         fed.cache.wrote(&kind, &labelled(8, "no"));
         assert_eq!(version(&fed, "a"), None);
-        assert!(fed.informer.list(&Query::default()).unwrap().is_empty());
+        assert!(fed.informer.list().entries().unwrap().is_empty());
         fed.cache.wrote(&kind, &labelled(9, "yes"));
         assert_eq!(version(&fed, "a"), Some(9));
         fed.feed.deleted(&labelled(8, "no"));
@@ -162,7 +162,7 @@ async fn lost_response_makes_the_next_read_a_live_read() {
     let mut fed = Fed::new(TypeOptions::new());
     fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let kind = Kind::of::<ConfigMap>();
-    let outcomes = |fed: &Fed| match fed.informer.list(&Query::default()) {
+    let outcomes = |fed: &Fed| match fed.informer.list().entries() {
         Err(ReadError::UnknownOutcome { outcomes, .. }) => outcomes,
         other => panic!("{other:?}"),
     };
@@ -170,8 +170,8 @@ async fn lost_response_makes_the_next_read_a_live_read() {
     let error = fed.informer.get(&key("a")).unwrap_err();
     assert!(error.to_string().contains("default/a"), "{error}");
     assert!(fed.get("b").is_some(), "others are not affected");
-    let elsewhere = Query { namespace: Some("other"), ..Query::default() };
-    assert!(fed.informer.list(&elsewhere).is_ok());
+    let elsewhere = fed.informer.list().in_namespace("other").entries();
+    assert!(elsewhere.is_ok());
     let first = outcomes(&fed);
     assert_eq!(first.len(), 1);
     // Another lost response during the live read is not resolved by it.
@@ -369,7 +369,7 @@ impl Model {
             }
             Step::List => {
                 let found = loop {
-                    match self.fed.informer.list(&Query::default()) {
+                    match self.fed.informer.list().entries() {
                         Err(ReadError::UnknownOutcome { outcomes, .. }) => self.resolve(&outcomes),
                         other => break other.unwrap(),
                     }

@@ -151,11 +151,13 @@ fn run(ops: Vec<Op>) {
                 let name =
                     namespace.map(|at| NAMESPACES.get(usize::from(at)).copied().unwrap_or("none"));
                 let text = value.map(|value| format!("x{value}"));
+                let selector = labels.iter().map(expression).collect::<Selector>();
+                let uid = owner.map(|uid| Uid::new(&format!("o{uid}")));
                 let query = Query {
                     namespace: name,
-                    labels: labels.iter().map(expression).collect::<Selector>(),
+                    labels: Some(&selector),
                     index: text.as_deref().map(|text| ("data", text)),
-                    owner: owner.map(|uid| Uid::new(&format!("o{uid}"))),
+                    owner: uid.as_ref(),
                 };
                 let found = store.list(&Conditions::new(&query)).unwrap();
                 let found: Vec<_> =
@@ -233,11 +235,13 @@ fn large_stores_use_indexes_with_the_same_result() {
         for owner in [None, Some(1)] {
             for namespace in [None, Some(1)] {
                 let labels = [(form, 0, 2), (form, 1, 1)];
+                let selector = labels.iter().map(expression).collect::<Selector>();
+                let uid = owner.map(|uid: u8| Uid::new(&format!("o{uid}")));
                 let query = Query {
                     namespace: namespace.map(|at: usize| NAMESPACES[at]),
-                    labels: labels.iter().map(expression).collect::<Selector>(),
+                    labels: Some(&selector),
                     index: Some(("data", "x1")),
-                    owner: owner.map(|uid: u8| Uid::new(&format!("o{uid}"))),
+                    owner: uid.as_ref(),
                 };
                 let found = store.list(&Conditions::new(&query)).unwrap();
                 let wanted = model.iter().filter(|(_, drawn)| {

@@ -127,7 +127,7 @@ async fn undeclared_type_is_rejected_with_a_hint_and_not_watched() {
     let error = stage.cache.get(&kind, &Key::namespaced("default", "a")).unwrap_err();
     assert!(matches!(error, ReadError::Undeclared { .. }));
     assert!(error.to_string().contains(".reads::<Pod>()"), "{error}");
-    assert!(stage.cache.list(&kind, &Query::default()).is_err());
+    assert!(stage.cache.list(&kind).entries().is_err());
     assert!(stage.cache.informer(&kind).is_err());
     assert!(stage.cache.stats().types.is_empty());
 }
@@ -214,7 +214,7 @@ async fn optional_type_follows_its_crd() {
     });
     // There are no objects, and no failure.
     subscription.wait_until_synced().await.unwrap();
-    assert_eq!(informer.list(&Query::default()).unwrap().len(), 0);
+    assert_eq!(informer.list().entries().unwrap().len(), 0);
     let health = informer.health();
     assert!(health.is_ready() && health.absent, "{health:?}");
 
@@ -224,11 +224,11 @@ async fn optional_type_follows_its_crd() {
     for _ in 0..2 {
         definitions.create(&PostParams::default(), &definition()).await.unwrap();
         widgets.create(&PostParams::default(), &DynamicObject::new("a", &resource)).await.unwrap();
-        wait(|| informer.list(&Query::default()).unwrap().len() == 1).await;
+        wait(|| informer.list().entries().unwrap().len() == 1).await;
         assert!(!informer.health().absent);
         definitions.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
         wait(|| informer.health().absent).await;
-        assert_eq!(informer.list(&Query::default()).unwrap().len(), 0);
+        assert_eq!(informer.list().entries().unwrap().len(), 0);
         run_ready_tasks().await;
         let events = std::mem::take(&mut *log.lock());
         let (first, last) = (events.first().unwrap(), events.last().unwrap());
@@ -255,13 +255,13 @@ async fn the_last_handle_dropped_ends_the_watch_and_frees_the_memory() {
     let informer = stage.informer();
     let kind = informer.kind().clone();
     informer.wait_until_synced().await.unwrap();
-    let entry = Arc::downgrade(&informer.list(&Query::default()).unwrap()[0]);
+    let entry = Arc::downgrade(&informer.list().entries().unwrap()[0]);
     let shared = Arc::downgrade(&informer.0.0);
 
     let other = stage.informer();
     drop(informer);
     run_ready_tasks().await;
-    assert_eq!(other.list(&Query::default()).unwrap().len(), 1, "kept by another handle");
+    assert_eq!(other.list().entries().unwrap().len(), 1, "kept by another handle");
 
     let subscription = other.subscribe(drop);
     drop(other);
@@ -277,7 +277,7 @@ async fn the_last_handle_dropped_ends_the_watch_and_frees_the_memory() {
     // It can be started again.
     let informer = stage.cache.informer(&kind).unwrap();
     informer.wait_until_synced().await.unwrap();
-    assert_eq!(informer.list(&Query::default()).unwrap().len(), 1);
+    assert_eq!(informer.list().entries().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,8 +353,7 @@ async fn namespaces_are_added_and_removed_with_events_without_restart() {
     let key = Key::namespaced("other", "b");
     let error = informer.get(&key).unwrap_err();
     assert!(matches!(error, ReadError::OutsideNamespaces { .. }), "{error}");
-    let query = Query { namespace: Some("other"), ..Query::default() };
-    assert!(informer.list(&query).is_err());
+    assert!(informer.list().in_namespace("other").entries().is_err());
 
     stage.cache.set_namespaces(&kind, ["default", "other"]).unwrap();
     assert!(matches!(informer.get(&key), Err(ReadError::NotSynced { .. })));
@@ -363,7 +362,7 @@ async fn namespaces_are_added_and_removed_with_events_without_restart() {
     run_ready_tasks().await;
     assert_eq!(log.take(), ["other/b initial 1"]);
     assert!(informer.get(&key).unwrap().is_some());
-    let keys: Vec<_> = informer.list(&Query::default()).unwrap();
+    let keys: Vec<_> = informer.list().entries().unwrap();
     assert_eq!(keys.len(), 2);
 
     stage.cache.set_namespaces(&kind, ["other"]).unwrap();
@@ -372,7 +371,7 @@ async fn namespaces_are_added_and_removed_with_events_without_restart() {
     stage.set("a", "2").await;
     run_ready_tasks().await;
     assert!(log.take().is_empty());
-    assert_eq!(informer.list(&Query::default()).unwrap().len(), 1);
+    assert_eq!(informer.list().entries().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -387,8 +386,7 @@ async fn created_object_is_in_its_index_before_the_watch_event() {
     fed.cache.wrote(&kind, &raw("b", "u2", 9, "red"));
     fed.cache.wrote(&kind, &raw("a", "u1", 10, "blue"));
     let names = |value: &str| -> Vec<String> {
-        let query = Query { index: Some(("value", value)), ..Query::default() };
-        let found = fed.informer.list(&query).unwrap();
+        let found = fed.informer.list().index("value", value).entries().unwrap();
         found.iter().map(|entry| entry.meta().key().name().to_owned()).collect()
     };
     assert_eq!(names("red"), ["b", "c"]);

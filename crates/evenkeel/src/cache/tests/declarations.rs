@@ -110,8 +110,7 @@ async fn view_stores_only_its_fields() {
     let view: Arc<View> = fed.cache.typed(&entry).unwrap();
     assert_eq!(view.data["value"], "x");
     assert!(fed.cache.typed::<ConfigMap>(&entry).unwrap_err().to_string().contains("`view`"));
-    let query = Query { index: Some(("value", "x")), ..Query::default() };
-    assert_eq!(fed.informer.list(&query).unwrap().len(), 1);
+    assert_eq!(fed.informer.list().index("value", "x").entries().unwrap().len(), 1);
     // Objects that do not decode as the view are rejected.
     assert!(fed.get("b").is_none());
     assert!(fed.informer.stats().rejected["default/b"].contains("data"));
@@ -130,16 +129,15 @@ async fn index_added_later_covers_stored_objects_and_changes() {
     fed.feed.changed(&raw("a", "u1", 7, "z"));
     fed.feed.changed(&raw("c", "u3", 8, "x"));
     let names = |value: &str| -> Vec<String> {
-        let query = Query { index: Some(("value", value)), ..Query::default() };
-        let found = fed.informer.list(&query).unwrap();
+        let found = fed.informer.list().index("value", value).entries().unwrap();
         found.iter().map(|entry| entry.meta().key().name().to_owned()).collect()
     };
     assert_eq!(
         (names("x"), names("y"), names("z")),
         (vec!["b".into(), "c".into()], vec![], vec!["a".into()])
     );
-    let unknown = Query { index: Some(("nope", "x")), ..Query::default() };
-    assert!(matches!(fed.informer.list(&unknown), Err(ReadError::NoIndex { .. })));
+    let unknown = fed.informer.list().index("nope", "x").entries();
+    assert!(matches!(unknown, Err(ReadError::NoIndex { .. })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,6 +153,5 @@ async fn a_cluster_scoped_object_is_found_under_any_namespace() {
     for key in [Key::cluster("n"), Key::namespaced("default", "n")] {
         assert!(informer.get(&key).unwrap().is_some());
     }
-    let query = Query { namespace: Some("default"), ..Query::default() };
-    assert_eq!(informer.list(&query).unwrap().len(), 1);
+    assert_eq!(informer.list().in_namespace("default").entries().unwrap().len(), 1);
 }
