@@ -4,7 +4,6 @@ pub(crate) mod faults;
 
 pub(crate) mod virtual_cluster;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel::{Clock, Key, Kind, Object};
@@ -15,6 +14,7 @@ use kube::{Api, Resource};
 use serde_json::{Value, json};
 
 use crate::{Cluster, ClusterOptions};
+use virtual_cluster::{TIMEOUT, observer};
 
 /// Starts a seeded cluster with only these controllers.
 pub(crate) async fn cluster(only: &[&str]) -> Cluster {
@@ -83,35 +83,44 @@ where
 pub(crate) async fn until<K: Object>(
     cluster: &Cluster,
     key: &Key,
-    wanted: impl Fn(&K) -> bool,
+    mut wanted: impl FnMut(&K) -> bool + Send,
 ) -> K {
-    let found = wait::<K, _>(cluster, |all| {
-        all.iter().find(|object| Key::of(*object) == *key && wanted(object)).cloned()
-    });
-    found.await
+    let observer = observer(&cluster.client());
+    let wait = observer.client().wait_for(key, |found: Option<&K>| found.is_some_and(&mut wanted));
+    K::clone(&wait.timeout(TIMEOUT).await.unwrap().unwrap())
 }
 
 /// Waits until the objects of a type satisfy `wanted`.
-pub(crate) async fn until_all<K: Object>(cluster: &Cluster, wanted: impl Fn(&[K]) -> bool) {
+pub(crate) async fn until_all<K: Object>(
+    cluster: &Cluster,
+    mut wanted: impl FnMut(&[K]) -> bool + Send,
+) {
     wait::<K, _>(cluster, |all| wanted(all).then_some(())).await;
 }
 
 /// Waits until the object no longer exists.
 pub(crate) async fn until_deleted<K: Object>(cluster: &Cluster, object: &K) {
     let uid = object.meta().uid.clone();
-    wait::<K, _>(cluster, |all| (!all.iter().any(|other| other.meta().uid == uid)).then_some(()))
-        .await;
+    let observer = observer(&cluster.client());
+    let deleted = |found: Option<&K>| found.is_none_or(|found| found.meta().uid != uid);
+    let wait = observer.client().wait_for(&Key::of(object), deleted);
+    wait.timeout(TIMEOUT).await.unwrap();
 }
 
 /// Waits until `wanted` returns a value for the objects of a type, checked at each change.
-pub(crate) async fn wait<K: Object, T>(cluster: &Cluster, wanted: impl Fn(&[K]) -> Option<T>) -> T {
-    let what = format!("a change of {}", Kind::of::<K>());
-    let all = Api::<K>::all(cluster.client());
-    let found = |objects: &BTreeMap<String, K>| {
-        let all: Vec<K> = objects.values().cloned().collect();
-        wanted(&all)
-    };
-    virtual_cluster::follow(&all, &what, |object| Key::of(object).to_string(), found).await
+pub(crate) async fn wait<K: Object, T: Send>(
+    cluster: &Cluster,
+    mut wanted: impl FnMut(&[K]) -> Option<T> + Send,
+) -> T {
+    let observer = observer(&cluster.client());
+    let mut result = None;
+    let wait = observer.client().list::<K>().wait_for(|all| {
+        let all: Vec<K> = all.iter().map(|object| K::clone(object)).collect();
+        result = wanted(&all);
+        result.is_some()
+    });
+    wait.timeout(TIMEOUT).await.unwrap();
+    result.unwrap()
 }
 
 /// Waits until all tasks are idle: virtual time advances only then.

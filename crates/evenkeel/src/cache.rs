@@ -49,6 +49,8 @@ mod subscription;
 
 mod sync;
 
+mod wait;
+
 mod writer;
 
 #[cfg(test)]
@@ -75,6 +77,7 @@ pub(crate) use query::Query;
 pub(crate) use reader::{Found, LiveReads};
 pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;
+pub(crate) use wait::{TimedOut, Waited};
 
 pub use crate::version::Version;
 

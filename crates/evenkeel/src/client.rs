@@ -32,6 +32,8 @@ mod retry;
 
 mod subresource;
 
+mod wait;
+
 mod warnings;
 
 mod write;
@@ -47,6 +49,7 @@ pub use live::{Live, LiveList};
 pub use read::List;
 pub use retry::retry_on_conflict;
 pub use subresource::Subresource;
+pub use wait::{Wait, WaitError, WaitTimeout};
 pub use write::Write;
 
 pub use crate::request_info::{RequestInfo, Target};

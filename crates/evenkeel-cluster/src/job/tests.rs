@@ -278,12 +278,11 @@ async fn pods_kept_for_their_failure_count_do_not_block_their_namespace() {
     let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), "short");
     let object = serde_json::from_value(job(&spec, "fail-after=1s")).unwrap();
     jobs.create(&PostParams::default(), &object).await.unwrap();
-    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "short");
     // The pod that failed last waits for its replacement.
     let kept = |pod: &Pod| is_tracked(pod) && crate::pods::phase(pod) == "Failed";
-    until(&pods, "one is kept", |pods| pods.values().any(kept)).await;
+    until::<Pod>(&cluster.client, "short", "one is kept", |pods| pods.values().any(kept)).await;
     namespaces.delete("short", &DeleteParams::default()).await.unwrap();
-    until(&namespaces, "the namespace is deleted", |all| !all.contains_key("short")).await;
+    cluster.until::<Namespace>("deleted", |all| !all.contains_key("short")).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,8 +304,9 @@ async fn namespaces_with_running_jobs_are_deleted() {
     for name in &names {
         namespaces.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    until(&namespaces, "all are deleted", |all| !names.iter().any(|name| all.contains_key(name)))
-        .await;
+    let deleted =
+        |all: &BTreeMap<String, Namespace>| !names.iter().any(|name| all.contains_key(name));
+    cluster.until("all are deleted", deleted).await;
 }
 
 #[tokio::test(start_paused = true)]

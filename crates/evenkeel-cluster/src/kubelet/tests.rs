@@ -229,7 +229,6 @@ async fn a_failing_init_container_blocks_the_app_container() {
 async fn an_unreachable_node_loses_its_pods_and_recovers() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
     let ready = |wanted: &'static str| {
         move |nodes: &BTreeMap<String, Node>| {
             let node = nodes.get("node-1");
@@ -237,14 +236,14 @@ async fn an_unreachable_node_loses_its_pods_and_recovers() {
             conditions.is_some_and(|c| c.iter().any(|c| c.type_ == "Ready" && c.status == wanted))
         }
     };
-    until(&nodes, "ready", ready("True")).await;
+    cluster.until::<Node>("ready", ready("True")).await;
     let mut object = pod("", "Always");
     object["spec"]["nodeName"] = json!("node-1");
     cluster.create::<Pod>(object).await;
     cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
     let started = Instant::now();
     cluster.inner.take_node_down("node-1").await.unwrap();
-    until(&nodes, "unknown", ready("Unknown")).await;
+    cluster.until::<Node>("unknown", ready("Unknown")).await;
     assert!((40..=61).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
     cluster.until_one::<Pod>("one", |pod| conditions(pod)["Ready"] == "False").await;
     // Every pod tolerates the taint for five minutes by default. Then it is deleted, and remains
@@ -255,12 +254,13 @@ async fn an_unreachable_node_loses_its_pods_and_recovers() {
     cluster.advance(Duration::from_secs(120)).await;
     assert!(cluster.api::<Pod>().get_opt("one").await.unwrap().is_some());
     cluster.inner.bring_node_up("node-1").await.unwrap();
-    until(&nodes, "ready again", ready("True")).await;
+    cluster.until::<Node>("ready again", ready("True")).await;
     cluster.until::<Pod>("deleted", BTreeMap::is_empty).await;
-    until(&nodes, "no taints", |nodes| {
-        nodes["node-1"].spec.as_ref().is_none_or(|spec| spec.taints.is_none())
-    })
-    .await;
+    cluster
+        .until::<Node>("no taints", |nodes| {
+            nodes["node-1"].spec.as_ref().is_none_or(|spec| spec.taints.is_none())
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,7 +268,7 @@ async fn pods_of_a_deleted_node_are_deleted() {
     let cluster =
         VirtualCluster::start(ClusterOptions { nodes: 2, ..ClusterOptions::default() }).await;
     let nodes: Api<Node> = Api::all(cluster.client.clone());
-    until(&nodes, "two", |nodes| nodes.len() == 2).await;
+    cluster.until::<Node>("two", |nodes| nodes.len() == 2).await;
     let mut object = pod("", "Always");
     object["spec"]["nodeName"] = json!("node-1");
     cluster.create::<Pod>(object).await;
@@ -282,9 +282,8 @@ async fn pods_of_a_deleted_node_are_deleted() {
 async fn nodes_renew_their_leases() {
     use k8s_openapi::api::coordination::v1::Lease;
     let cluster = VirtualCluster::start(ClusterOptions::default()).await;
-    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "kube-node-lease");
     let mut times = Vec::new();
-    until(&leases, "three renewals", |leases| {
+    until::<Lease>(&cluster.client, "kube-node-lease", "three renewals", |leases| {
         let lease = leases.get("node-1").and_then(|lease| lease.spec.as_ref());
         if let Some(time) = lease.and_then(|spec| spec.renew_time.clone())
             && times.last() != Some(&time)

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::testing::virtual_cluster::{VirtualCluster, until};
+use crate::testing::virtual_cluster::VirtualCluster;
 use crate::{ClusterOptions, NODE_SIMULATION_ANNOTATION};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -44,9 +44,9 @@ async fn pod_on(cluster: &VirtualCluster, node: &str) {
 async fn nodes(
     cluster: &VirtualCluster,
     what: &str,
-    test: impl Fn(&BTreeMap<String, Node>) -> bool,
+    test: impl Fn(&BTreeMap<String, Node>) -> bool + Send,
 ) {
-    until(&Api::<Node>::all(cluster.client.clone()), what, test).await;
+    cluster.until(what, test).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,10 +167,9 @@ async fn a_restarted_controller_keeps_the_eviction_taint() {
         let taints = nodes["node-1"].spec.as_ref().unwrap().taints.clone().unwrap();
         taints.into_iter().find(|taint| taint.effect == "NoExecute").map(|taint| taint.time_added)
     };
-    let api = Api::<Node>::all(cluster.client.clone());
-    let before = since(&until(&api, "now", |_| true).await);
+    let before = since(&cluster.until("now", |_| true).await);
     let only = crate::testing::options(&[super::NAME]);
     let _another = crate::run_controllers(cluster.client.clone(), &only).unwrap();
     cluster.advance(MINUTE).await;
-    assert_eq!(since(&until(&api, "later", |_| true).await), before);
+    assert_eq!(since(&cluster.until("later", |_| true).await), before);
 }

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::testing::virtual_cluster::{VirtualCluster, until};
+use crate::testing::virtual_cluster::VirtualCluster;
 use crate::{Capacity, ClusterOptions};
 
 fn pod(name: &str, cpu: &str) -> Value {
@@ -39,7 +39,7 @@ async fn cluster(nodes: usize, cpu: &str) -> (VirtualCluster, Api<Node>) {
             .await;
     let api: Api<Node> = Api::all(cluster.client.clone());
     let open = |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.taints.is_none());
-    until(&api, "nodes", |all| all.len() == nodes && all.values().all(open)).await;
+    cluster.until::<Node>("nodes", |all| all.len() == nodes && all.values().all(open)).await;
     (cluster, api)
 }
 
@@ -106,11 +106,12 @@ async fn selectors_affinity_taints_and_cordons_are_honoured() {
     for name in ["node-1", "node-2"] {
         change(&nodes, name, json!({"spec": {"unschedulable": true}})).await;
     }
-    until(&nodes, "tainted", |all| {
-        let taints = |node: &Node| node.spec.as_ref().and_then(|spec| spec.taints.clone());
-        all.values().all(|node| taints(node).is_some_and(|taints| !taints.is_empty()))
-    })
-    .await;
+    cluster
+        .until::<Node>("tainted", |all| {
+            let taints = |node: &Node| node.spec.as_ref().and_then(|spec| spec.taints.clone());
+            all.values().all(|node| taints(node).is_some_and(|taints| !taints.is_empty()))
+        })
+        .await;
     cluster.create::<Pod>(pod("late", "1")).await;
     cluster.until_one::<Pod>("late", |pod| unschedulable_message(pod).is_some()).await;
     change(&nodes, "node-1", json!({"spec": {"unschedulable": null}})).await;
@@ -222,10 +223,11 @@ async fn topology_spread_constraints_are_honoured() {
     assert_eq!(in_b, 3, "three pods in each zone, regardless of its number of nodes");
     // The seventh pod fits in either zone, the eighth only in the other zone, which is cordoned.
     change(&nodes, "node-3", json!({"spec": {"unschedulable": true}})).await;
-    until(&nodes, "cordoned", |all| {
-        all["node-3"].spec.as_ref().unwrap().taints.as_ref().is_some_and(|it| !it.is_empty())
-    })
-    .await;
+    cluster
+        .until::<Node>("cordoned", |all| {
+            all["node-3"].spec.as_ref().unwrap().taints.as_ref().is_some_and(|it| !it.is_empty())
+        })
+        .await;
     cluster.create::<Pod>(spread("g", 1)).await;
     cluster.until_one::<Pod>("g", |pod| node(pod).is_some()).await;
     cluster.create::<Pod>(spread("h", 1)).await;

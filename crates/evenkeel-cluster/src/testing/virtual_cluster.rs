@@ -1,19 +1,20 @@
 //! A whole cluster in virtual time, and waiting for changes by watch.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::Object;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use evenkeel::cache::CacheOptions;
+use evenkeel::{Manager, Object};
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt as _};
 use serde_json::Value;
 
 use crate::{Cluster, ClusterOptions};
 
 /// The timeout of a wait, in virtual time.
-const TIMEOUT: Duration = Duration::from_secs(3600);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A cluster under test.
 pub(crate) struct VirtualCluster {
@@ -51,20 +52,21 @@ impl VirtualCluster {
         self.api::<K>().patch(name, &params, &Patch::Merge(patch)).await.unwrap()
     }
 
-    /// Waits until the objects of a type, by name, satisfy `test`.
-    pub(crate) async fn until<K: Object + Resource<Scope = NamespaceResourceScope>>(
+    /// Waits until the objects of a type, by name, satisfy `test`: those of the default namespace,
+    /// or of the cluster if the type is cluster-scoped.
+    pub(crate) async fn until<K: Object>(
         &self,
         what: &str,
-        test: impl FnMut(&BTreeMap<String, K>) -> bool,
+        test: impl FnMut(&BTreeMap<String, K>) -> bool + Send,
     ) -> BTreeMap<String, K> {
-        until(&self.api::<K>(), what, test).await
+        until(&self.client, "default", what, test).await
     }
 
     /// Waits until one object satisfies `test`.
-    pub(crate) async fn until_one<K: Object + Resource<Scope = NamespaceResourceScope>>(
+    pub(crate) async fn until_one<K: Object>(
         &self,
         name: &str,
-        mut test: impl FnMut(&K) -> bool,
+        mut test: impl FnMut(&K) -> bool + Send,
     ) -> K {
         let mut objects =
             self.until::<K>(name, |objects| objects.get(name).is_some_and(&mut test)).await;
@@ -77,48 +79,24 @@ impl VirtualCluster {
     }
 }
 
-/// Watches the objects of a type until they satisfy `test`, which is called after each change.
+/// Waits until the objects of a type in a namespace, or in all, satisfy `test`; by name.
 pub(crate) async fn until<K: Object>(
-    api: &Api<K>,
+    client: &Client,
+    namespace: &str,
     what: &str,
-    mut test: impl FnMut(&BTreeMap<String, K>) -> bool,
+    mut test: impl FnMut(&BTreeMap<String, K>) -> bool + Send,
 ) -> BTreeMap<String, K> {
-    follow(api, what, K::name_any, |objects| test(objects).then(|| objects.clone())).await
+    let by_name = |all: &[Arc<K>]| {
+        all.iter().map(|object| (object.name_any(), K::clone(object))).collect::<BTreeMap<_, _>>()
+    };
+    let observer = observer(client);
+    let all = observer.client().list::<K>().in_namespace(namespace);
+    let found = all.wait_for(|all| test(&by_name(all))).timeout(TIMEOUT).await;
+    by_name(&found.unwrap_or_else(|error| panic!("waiting for {what}: {error}")))
 }
 
-/// Watches the objects of a type, each under its `name`, until `wanted` returns a value.
-pub(crate) async fn follow<K: Object, T>(
-    api: &Api<K>,
-    what: &str,
-    name: impl Fn(&K) -> String,
-    mut wanted: impl FnMut(&BTreeMap<String, K>) -> Option<T>,
-) -> T {
-    let mut objects = BTreeMap::new();
-    let followed = async {
-        loop {
-            objects.clear();
-            let listed = api.list(&kube::api::ListParams::default()).await.unwrap();
-            let version = listed.metadata.resource_version.clone().unwrap();
-            objects.extend(listed.items.into_iter().map(|object| (name(&object), object)));
-            if let Some(found) = wanted(&objects) {
-                return found;
-            }
-            let mut events = api.watch(&WatchParams::default(), &version).await.unwrap().boxed();
-            while let Some(event) = events.try_next().await.unwrap() {
-                match event {
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                        objects.insert(name(&object), object);
-                    }
-                    WatchEvent::Deleted(object) => drop(objects.remove(&name(&object))),
-                    WatchEvent::Bookmark(_) => continue,
-                    WatchEvent::Error(_) => break,
-                }
-                if let Some(found) = wanted(&objects) {
-                    return found;
-                }
-            }
-        }
-    };
-    let found = tokio::time::timeout(TIMEOUT, followed).await;
-    found.unwrap_or_else(|_| panic!("timed out waiting for {what}: {objects:#?}"))
+/// Creates a manager that caches what is read through it.
+pub(crate) fn observer(client: &Client) -> Manager {
+    let options = CacheOptions { on_demand: true, seed: Some(1), ..CacheOptions::in_process() };
+    Manager::builder("observer").cache(options).build(client.clone())
 }

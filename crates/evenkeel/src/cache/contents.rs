@@ -1,4 +1,5 @@
-//! The part of an informer that reads need: the store, the overlay and whether they are synced.
+//! The part of an informer that reads need: the store, the overlay, whether they are synced, and the
+//! waits for changes.
 //!
 //! Separate from the informer so that a read needs no reference to it: counting the reference would
 //! cost as much as the lookup.
@@ -6,6 +7,7 @@
 use super::overlay::Overlay;
 use super::store::Store;
 use super::sync::SyncState;
+use super::wait::Waiters;
 use crate::kind::Kind;
 
 #[derive(Debug)]
@@ -14,6 +16,7 @@ pub(super) struct Contents {
     pub(super) store: Store,
     pub(super) overlay: Overlay,
     pub(super) sync: SyncState,
+    pub(super) waiters: Waiters,
     /// Whether the type is namespaced and watched in all namespaces.
     pub(super) all_namespaces: bool,
 }

@@ -26,6 +26,7 @@ use super::stats::{Health, Rejections, TypeStats};
 use super::store::{Definition, Store};
 use super::subscription::Subscription;
 use super::sync::SyncState;
+use super::wait::Waiters;
 use super::writer::Writer;
 use crate::connect::Transport;
 use crate::key::Key;
@@ -96,6 +97,7 @@ impl Shared {
             store: Store::new(random.next()),
             overlay: Overlay::new(selective),
             sync: SyncState::new(namespaces.is_some()),
+            waiters: Waiters::default(),
             all_namespaces: namespaces.is_none() && ingest.kind().namespaced(),
         });
         let shared = Arc::new(Self {
@@ -186,6 +188,8 @@ impl Shared {
         }
         dispatcher.send(events);
         dispatcher.refresh(&self.contents.sync);
+        drop(dispatcher);
+        self.contents.waiters.notify_all();
     }
 
     /// Returns a number for a new list.
@@ -244,6 +248,7 @@ impl Shared {
         self.contents.sync.stop();
         self.contents.store.clear();
         self.contents.overlay.reset(None, None);
+        self.contents.waiters.notify_all();
     }
 
     /// Adds an index; blocks changes of objects meanwhile.

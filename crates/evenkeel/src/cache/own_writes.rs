@@ -57,7 +57,9 @@ impl Shared {
             // Without a resourceVersion it is unknown when the store has caught up.
             self.contents.overlay.invalidate(entry.meta().key());
         } else {
+            let key = entry.meta().key().clone();
             self.contents.overlay.wrote(entry, visible);
+            self.contents.waiters.notify([&key]);
         }
     }
 
@@ -76,6 +78,7 @@ impl Shared {
             }
         }
         self.contents.overlay.resolve(outcome);
+        self.contents.waiters.notify([outcome.key()]);
     }
 
     /// Converts the response of a request; also returns whether the informer selects the object.
@@ -101,6 +104,7 @@ impl Shared {
     /// Records an own deletion that is complete.
     pub(super) fn deleted(&self, key: &Key, uid: &Uid) {
         self.contents.overlay.deleted(&self.contents.store, key, uid);
+        self.contents.waiters.notify([key]);
     }
 
     /// Records an own write with unknown outcome.

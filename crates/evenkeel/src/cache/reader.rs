@@ -140,7 +140,7 @@ pub(crate) trait LiveReads: Sync {
 impl Cache {
     /// Returns the informer to read from. The first read of a declared type that is not watched
     /// starts the informer, and the cache keeps a handle to it.
-    fn reader(&self, kind: &Kind) -> Result<Informer, ReadError> {
+    pub(super) fn reader(&self, kind: &Kind) -> Result<Informer, ReadError> {
         if let Some(informer) = self.running(kind) {
             return Ok(informer);
         }

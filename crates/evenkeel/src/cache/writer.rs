@@ -57,9 +57,10 @@ impl Writer {
         let mut batch = Batch::default();
         change(self, &mut dispatcher, &mut batch);
         let Batch { events, deleted, version } = batch;
-        // Handlers read the objects of their events, so the version advances before the events are
-        // sent.
+        // Handlers and waiters read the objects, so the version advances before they are notified.
         self.shared.contents.overlay.advance(self.namespace.as_deref(), version, deleted);
+        let keys = events.iter().map(|event| event.object().meta().key());
+        self.shared.contents.waiters.notify(keys);
         dispatcher.send(events);
     }
 

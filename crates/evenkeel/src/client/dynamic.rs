@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use serde::Serialize;
 
 use super::write::{Verb, Write, encode, named};
-use super::{Client, Delete, DeleteCollection, Error, List, LiveList, Subresource};
+use super::{Client, Delete, DeleteCollection, Error, List, LiveList, Subresource, Wait};
 use crate::cache::Entry;
 use crate::key::Key;
 use crate::kind::Kind;
@@ -64,6 +64,15 @@ impl<'a> Dynamic<'a> {
     /// Lists objects from the cache; see [`Client::list`].
     pub fn list(&self) -> Select<DynamicObject, List<'a>> {
         Select::new(self.kind.clone(), List::new(self.client))
+    }
+
+    /// Waits until `condition` is true for the object in the cache; see [`Client::wait_for`].
+    pub fn wait_for(
+        &self,
+        key: &Key,
+        condition: impl FnMut(Option<&DynamicObject>) -> bool + Send + 'a,
+    ) -> Wait<'a, Option<Arc<DynamicObject>>> {
+        self.client.wait_for_object(self.kind.clone(), key, condition)
     }
 
     /// Returns a reader that bypasses the cache.

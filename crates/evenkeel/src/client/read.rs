@@ -106,6 +106,10 @@ impl<'a> List<'a> {
     pub(super) fn new(client: &'a Client) -> Self {
         Self { client }
     }
+
+    pub(super) fn client(&self) -> &'a Client {
+        self.client
+    }
 }
 
 impl CacheOperation for List<'_> {}

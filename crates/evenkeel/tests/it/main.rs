@@ -41,4 +41,6 @@ mod signals;
 
 mod sources;
 
+mod waits;
+
 mod writes;

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::cache::{Entry, Informer, TypeOptions};
-use evenkeel::client::{Client, Error};
-use evenkeel::{BoxError, Key, Kind, Object};
+use evenkeel::cache::TypeOptions;
+use evenkeel::client::{Client, Error, WaitError};
+use evenkeel::{BoxError, Key, Kind, Object, chain};
 use kube::core::Selector;
 use serde::Serialize;
-use tokio::sync::watch;
-use tokio::time::timeout;
 
-/// How long to wait for the next change.
+/// How long to wait for each condition.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A failed request, or a result that was not observed.
@@ -24,6 +22,11 @@ impl ScenarioError {
         let instead =
             serde_json::to_string_pretty(instead).unwrap_or_else(|error| error.to_string());
         Self(format!("expected {what}; last seen: {instead}").into())
+    }
+
+    /// Creates the error of a wait for `what`.
+    fn failed(what: &str, error: &WaitError) -> Self {
+        Self(format!("expected {what}: {}", chain(error)).into())
     }
 }
 
@@ -60,13 +63,13 @@ impl Waiter {
         &self,
         what: &str,
         key: &Key,
-        condition: impl Fn(&K) -> bool,
+        mut condition: impl FnMut(&K) -> bool + Send,
     ) -> Result<Arc<K>, ScenarioError> {
-        let read = |informer: &Informer| informer.get(key).ok().flatten().into_iter().collect();
-        self.wait_until(what, read, |found: &[Arc<K>]| {
-            found.first().filter(|it| condition(it)).cloned()
-        })
-        .await
+        self.declare::<K>()?;
+        let met = |found: Option<&K>| found.is_some_and(&mut condition);
+        let found = self.client.wait_for(key, met).timeout(TIMEOUT).await;
+        let found = found.map_err(|error| ScenarioError::failed(what, &error))?;
+        found.ok_or_else(|| ScenarioError::not_observed(what, &None::<K>))
     }
 
     /// Waits until no object in the namespace matches the label selector.
@@ -75,38 +78,17 @@ impl Waiter {
         namespace: &str,
         labels: &Selector,
     ) -> Result<(), ScenarioError> {
-        let read = |informer: &Informer| {
-            let selected = informer.list().in_namespace(namespace).matching(labels.clone());
-            selected.entries().unwrap_or_default()
-        };
-        let what = format!("no {}", Kind::of::<K>());
-        self.wait_until(&what, read, |found: &[Arc<K>]| found.is_empty().then_some(())).await
+        self.declare::<K>()?;
+        let selected = self.client.list::<K>().in_namespace(namespace).matching(labels.clone());
+        let deleted = selected.wait_for(|found| found.is_empty()).timeout(TIMEOUT).await;
+        deleted
+            .map_err(|error| ScenarioError::failed(&format!("no {}", Kind::of::<K>()), &error))?;
+        Ok(())
     }
 
-    async fn wait_until<K: Object, T>(
-        &self,
-        what: &str,
-        read: impl Fn(&Informer) -> Vec<Arc<Entry>>,
-        check: impl Fn(&[Arc<K>]) -> Option<T>,
-    ) -> Result<T, ScenarioError> {
-        let wrap = |error: BoxError| ScenarioError(error);
-        let (cache, kind) = (self.client.cache(), Kind::of::<K>());
-        cache.declare(&kind, TypeOptions::new()).map_err(|error| wrap(error.into()))?;
-        let informer = cache.informer(&kind).map_err(|error| wrap(error.into()))?;
-        let (changes, mut changed) = watch::channel(());
-        let _subscription = informer.subscribe(move |_| changes.send_replace(()));
-        informer.wait_until_synced().await.map_err(|error| wrap(error.into()))?;
-        loop {
-            let entries = read(&informer).into_iter();
-            let found: Result<Vec<_>, _> = entries.map(|entry| entry.decode::<K>()).collect();
-            let found = found.map_err(|error| wrap(error.into()))?;
-            if let Some(seen) = check(&found) {
-                return Ok(seen);
-            }
-            if !matches!(timeout(TIMEOUT, changed.changed()).await, Ok(Ok(()))) {
-                let found: Vec<&K> = found.iter().map(|found| &**found).collect();
-                return Err(ScenarioError::not_observed(what, &found));
-            }
-        }
+    /// Declares a type that the operator may not cache.
+    fn declare<K: Object>(&self) -> Result<(), ScenarioError> {
+        let declared = self.client.cache().declare(&Kind::of::<K>(), TypeOptions::new());
+        declared.map_err(|error| ScenarioError(error.into()))
     }
 }
