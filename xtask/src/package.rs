@@ -41,6 +41,10 @@ tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 [dev-dependencies]
 evenkeel-test = "=VERSION"
 
+# Full debug information would take several gigabytes.
+[profile.dev]
+debug = "line-tables-only"
+
 [patch.crates-io]
 "#;
 
