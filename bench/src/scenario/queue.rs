@@ -105,7 +105,8 @@ fn filled(count: usize) -> Queue<Key> {
 /// Gets keys and adds each again, so that the length stays constant.
 async fn rate(queue: &Queue<Key>, rounds: usize) -> anyhow::Result<f64> {
     let own = Origin::own(Kind::of::<Deployment>());
-    let change = Change { generation: Some((3, 4)), ..Change::default() };
+    let mut change = Change::default();
+    change.generation = Some((3, 4));
     let busy = thread_cpu_time()?;
     for _ in 0..rounds {
         let Some(item) = queue.get().await else { break };

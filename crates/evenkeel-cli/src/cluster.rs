@@ -73,12 +73,9 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     let cluster = if options.api_only {
         Cluster::api_only(server)
     } else {
-        let disabled_controllers = options.disabled_controllers.iter().cloned().collect();
-        let cluster_options = ClusterOptions {
-            nodes: options.nodes,
-            disabled_controllers,
-            ..ClusterOptions::default()
-        };
+        let mut cluster_options = ClusterOptions::new().nodes(options.nodes);
+        cluster_options.disabled_controllers =
+            options.disabled_controllers.iter().cloned().collect();
         Cluster::with_server(server, &cluster_options).context("cannot start the cluster")?
     };
     let address = SocketAddr::new(options.address, options.port);

@@ -19,8 +19,7 @@ async fn main() -> Outcome<()> {
     let mut next = |default| arguments.next().unwrap_or(Ok(default));
     let (nodes, deployments, replicas) = (next(1)?, next(1)?, next(3)?);
     let begun = Instant::now();
-    let cluster =
-        Cluster::start_with(&ClusterOptions { nodes, ..ClusterOptions::default() }).await?;
+    let cluster = Cluster::start_with(&ClusterOptions::new().nodes(nodes)).await?;
     let client = cluster.client();
     let all: Api<Node> = Api::all(client.clone());
     while all.list_metadata(&ListParams::default()).await?.items.len() < nodes

@@ -299,7 +299,7 @@ impl Collector {
             }
         };
         if again {
-            item.requeue(AddOptions { rate_limited: true, ..AddOptions::default() }, ());
+            item.requeue(AddOptions::new().rate_limited(), ());
         } else {
             self.queue.forget(&item.key);
         }

@@ -45,7 +45,7 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
         .controller(Namespaces { handle: handle.clone(), waiting: Mutex::default() })
         .named(NAME)
         .filter_object(Predicate::new(|event| event.object().meta().is_deleting()))
-        .queue(QueueOptions { backoff, ..QueueOptions::default() })
+        .queue(QueueOptions::new().backoff(backoff))
         .workers(4)
         .register()?;
     handle.get_or_init(|| registered);

@@ -9,7 +9,17 @@ use crate::kubelet::PodSimulations;
 
 /// Options of a cluster. By default it has one node, all controllers enabled, and no delay except
 /// for stopping containers.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel_cluster::{ClusterOptions, Delays};
+///
+/// let delays = Delays::new().ready(Duration::from_secs(5));
+/// let options = ClusterOptions::new().nodes(3).delays(delays).disable_controller("garbage-collector");
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ClusterOptions {
     /// The number of simulated nodes.
     pub nodes: usize,
@@ -34,6 +44,7 @@ pub struct ClusterOptions {
 
 /// How long a simulated pod takes from one state to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Delays {
     /// From creation to binding.
     pub schedule: Duration,
@@ -52,6 +63,49 @@ pub struct Delays {
     pub stop: Duration,
 }
 
+impl Delays {
+    /// Returns the defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the time from creation to [binding](Self::schedule).
+    #[must_use]
+    pub const fn schedule(mut self, delay: Duration) -> Self {
+        self.schedule = delay;
+        self
+    }
+
+    /// Sets the time from binding to [running containers](Self::start).
+    #[must_use]
+    pub const fn start(mut self, delay: Duration) -> Self {
+        self.start = delay;
+        self
+    }
+
+    /// Sets the time from running to [ready](Self::ready).
+    #[must_use]
+    pub const fn ready(mut self, delay: Duration) -> Self {
+        self.ready = delay;
+        self
+    }
+
+    /// Sets the time from running to [completion](Self::run).
+    #[must_use]
+    pub const fn run(mut self, delay: Duration) -> Self {
+        self.run = delay;
+        self
+    }
+
+    /// Sets the time from SIGTERM to the [exit](Self::stop) of a container.
+    #[must_use]
+    pub const fn stop(mut self, delay: Duration) -> Self {
+        self.stop = delay;
+        self
+    }
+}
+
 impl Default for Delays {
     fn default() -> Self {
         Self {
@@ -66,6 +120,7 @@ impl Default for Delays {
 
 /// The capacity of a simulated node, as Kubernetes quantities.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capacity {
     /// CPU.
     pub cpu: String,
@@ -75,6 +130,42 @@ pub struct Capacity {
     pub ephemeral_storage: String,
     /// The maximum number of pods.
     pub pods: u32,
+}
+
+impl Capacity {
+    /// Returns the defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the [CPU](Self::cpu).
+    #[must_use]
+    pub fn cpu(mut self, quantity: &str) -> Self {
+        self.cpu = quantity.to_owned();
+        self
+    }
+
+    /// Sets the [memory](Self::memory).
+    #[must_use]
+    pub fn memory(mut self, quantity: &str) -> Self {
+        self.memory = quantity.to_owned();
+        self
+    }
+
+    /// Sets the local [ephemeral storage](Self::ephemeral_storage).
+    #[must_use]
+    pub fn ephemeral_storage(mut self, quantity: &str) -> Self {
+        self.ephemeral_storage = quantity.to_owned();
+        self
+    }
+
+    /// Sets the maximum number of [pods](Self::pods).
+    #[must_use]
+    pub const fn pods(mut self, pods: u32) -> Self {
+        self.pods = pods;
+        self
+    }
 }
 
 impl Default for Capacity {
@@ -104,6 +195,61 @@ impl Default for ClusterOptions {
 }
 
 impl ClusterOptions {
+    /// Returns the defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the number of simulated [nodes](Self::nodes).
+    #[must_use]
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// Sets the [capacity](Self::capacity) of each node.
+    #[must_use]
+    pub fn capacity(mut self, capacity: Capacity) -> Self {
+        self.capacity = capacity;
+        self
+    }
+
+    /// Sets [how long](Self::delays) the steps of simulated pods take.
+    #[must_use]
+    pub fn delays(mut self, delays: Delays) -> Self {
+        self.delays = delays;
+        self
+    }
+
+    /// Sets the [simulation](Self::pod_simulations) of pods without the annotation.
+    #[must_use]
+    pub fn pod_simulations(mut self, pod_simulations: PodSimulations) -> Self {
+        self.pod_simulations = pod_simulations;
+        self
+    }
+
+    /// Sets the [seed](Self::seed) of uids, names and jitter.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the [clock](Self::clock).
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Sets the [certificate authority](Self::root_ca) of the API server.
+    #[must_use]
+    pub fn root_ca(mut self, pem: &str) -> Self {
+        self.root_ca = Some(pem.to_owned());
+        self
+    }
+
     /// Disables a controller.
     #[must_use]
     pub fn disable_controller(mut self, controller: &str) -> Self {

@@ -128,7 +128,7 @@ impl Scheduler {
     fn enqueue(&self, waiting: BTreeMap<Key, i32>, why: &str) {
         let Some(pods) = self.pods.get() else { return };
         for (key, priority) in waiting {
-            let options = AddOptions { priority: Some(priority), ..AddOptions::default() };
+            let options = AddOptions::new().priority(priority);
             pods.queue().add_with(key, options, Cause::External(why.into()));
         }
     }

@@ -52,9 +52,7 @@ async fn rollouts_are_driven_by_kubectl() {
         println!("skipped: EVENKEEL_TEST_KUBECTL is not set");
         return;
     };
-    let cluster = Cluster::start_with(&ClusterOptions { nodes: 2, ..ClusterOptions::default() })
-        .await
-        .unwrap();
+    let cluster = Cluster::start_with(&ClusterOptions::new().nodes(2)).await.unwrap();
     let serving = cluster.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
     let folder = std::env::temp_dir().join(format!("evenkeel-kubectl-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -146,8 +146,7 @@ impl Backend {
             Self::Real { .. } => {}
             // Other tests and users have operators and objects in the same cluster.
             Self::Existing { .. } => {
-                let namespaces = Some([namespace.to_owned()].into());
-                builder = builder.cache(CacheOptions { namespaces, ..CacheOptions::default() });
+                builder = builder.cache(CacheOptions::new().namespaces([namespace]));
             }
         }
         builder.build(client)

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use evenkeel::cache::CacheOptions;
 use evenkeel::{Manager, chain};
 use evenkeel_cluster::{ClusterOptions, Delays, PodSimulation, PodSimulations};
 use jiff::Timestamp;
@@ -137,7 +136,7 @@ impl Builder {
             Ok(backend) => backend,
             Err(error) => cannot_start(&*error),
         };
-        let open = CacheOptions { on_demand: true, ..backend.cache_options() };
+        let open = backend.cache_options().on_demand();
         let observer = Manager::builder("test").cache(open).build(backend.client());
         let namespace = match backend.namespace().await {
             Ok(namespace) => namespace,

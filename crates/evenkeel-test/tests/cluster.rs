@@ -5,8 +5,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 
+use evenkeel::manifest;
 use evenkeel::prelude::*;
-use evenkeel::{manifest, reconciler_fn};
 use evenkeel_test::{Rule, TestCluster};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;

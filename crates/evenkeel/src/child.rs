@@ -41,6 +41,7 @@ fn digest(text: &str) -> u32 {
 
 /// The result of [`Client::create_or_update`], as in controller-runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OperationResult {
     /// The object was not changed.
     None,

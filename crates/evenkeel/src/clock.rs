@@ -10,6 +10,11 @@ use tokio::time::Instant;
 ///
 /// Timers always use tokio. With tokio's paused clock, [`Clock::starting_at`] returns a wall clock
 /// that follows it, so that runs are reproducible.
+///
+/// ```
+/// let clock = evenkeel::Clock::system();
+/// assert!(clock.since(clock.now()) < std::time::Duration::from_secs(60));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<(Timestamp, Instant)>>);
 

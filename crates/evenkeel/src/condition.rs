@@ -10,6 +10,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// A status condition to set on an object, such as `Available: True`.
+///
+/// [`Context::status`](crate::Context::status) sets it on the reconciled object:
+///
+/// ```no_run
+/// # use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+/// use evenkeel::prelude::*;
+///
+/// # async fn example(cx: &Context<Deployment>, web: &Deployment) -> Result<()> {
+/// let ready = Condition::new("Ready", true, "AllReplicasReady", "3 of 3 replicas are ready");
+/// cx.status(web).condition(ready).write().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     type_: String,
@@ -68,6 +81,16 @@ impl Condition {
     /// Sets the condition in `conditions`, with `generation` as its observedGeneration; returns
     /// whether it changed anything. lastTransitionTime changes only with the status, as in
     /// upstream's `meta.SetStatusCondition`.
+    ///
+    /// ```
+    /// use evenkeel::condition::{Condition, is_true};
+    /// use evenkeel::jiff::Timestamp;
+    ///
+    /// let mut conditions = Vec::new();
+    /// let now = Timestamp::UNIX_EPOCH;
+    /// assert!(Condition::new("Ready", true, "Up", "").set(&mut conditions, Some(1), now));
+    /// assert!(is_true(&conditions, "Ready"));
+    /// ```
     pub fn set(
         &self,
         conditions: &mut Vec<Stored>,

@@ -32,11 +32,29 @@ pub(crate) use run::wait_retrying;
 pub(crate) use worker::message;
 
 /// A handle to a registered controller.
+///
+/// ```no_run
+/// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::prelude::*;
+///
+/// # async fn example(manager: Manager, maps: impl Reconciler<Object = ConfigMap>) -> Result<()> {
+/// let controller = manager.controller(maps).named("maps").register()?;
+/// controller.enqueue(Key::namespaced("shop", "web"), "requested by an operator");
+/// if controller.wait_until_synced().await {
+///     println!("{}: {} errors", controller.name(), controller.reconcile_counts().error);
+/// }
+/// for alarm in controller.journal().alarms() {
+///     println!("{alarm}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ControllerHandle(Arc<Core>);
 
 /// The phase of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Phase {
     /// The controller has not started.
     New,

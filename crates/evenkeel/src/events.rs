@@ -48,6 +48,16 @@ struct PendingEvent {
 /// [`Manager::event_recorder`](crate::Manager::event_recorder).
 ///
 /// A reconciler records events about its own object with [`Context::event`](crate::Context::event).
+///
+/// ```no_run
+/// use evenkeel::k8s_openapi::api::core::v1::Node;
+/// use evenkeel::{Manager, object_reference};
+///
+/// # fn example(manager: &Manager, node: &Node) {
+/// let recorder = manager.event_recorder("node-checker");
+/// recorder.warning_event(&object_reference(node), "DiskSlow", "Writes take over a second");
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct EventRecorder {
     reporting_controller: Arc<str>,

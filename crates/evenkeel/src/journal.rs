@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
 pub use alarm::Alarm;
 pub(crate) use alarm::AlarmDetector;
@@ -38,6 +39,17 @@ const FOLLOW_BUFFER: usize = 1024;
 const ALARMS_MAX: usize = 64;
 
 /// The latest reconciles and alarms of one controller.
+///
+/// ```no_run
+/// # fn example(controller: &evenkeel::ControllerHandle) {
+/// for record in controller.journal().records() {
+///     println!("{record}"); // WebApp shop/web (1.2ms): updated (generation 3→4); …; done
+///     for write in record.changes() {
+///         println!("  {}", write.request_info);
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Journal(Arc<Ring>);
 
@@ -92,11 +104,53 @@ impl Journal {
         self.0.records.lock().iter().cloned().collect()
     }
 
-    /// Subscribes to new records. A follower that lags behind receives the number of missed
-    /// records.
+    /// Subscribes to new records.
+    ///
+    /// ```no_run
+    /// # async fn example(controller: &evenkeel::ControllerHandle) {
+    /// let mut follower = controller.journal().follow();
+    /// while let Some(record) = follower.recv().await {
+    ///     println!("{record}");
+    /// }
+    /// # }
+    /// ```
     #[must_use]
-    pub fn follow(&self) -> broadcast::Receiver<Arc<Record>> {
-        self.0.followers.subscribe()
+    pub fn follow(&self) -> Follower {
+        Follower { receiver: self.0.followers.subscribe(), missed: 0 }
+    }
+}
+
+/// Receives new records; see [`Journal::follow`].
+pub struct Follower {
+    receiver: broadcast::Receiver<Arc<Record>>,
+    missed: u64,
+}
+
+impl Follower {
+    /// Waits for the next record; returns `None` when the controller no longer exists.
+    ///
+    /// Cancel safe: no record is lost if the future is dropped. A follower that lags behind by more
+    /// than a thousand records [misses](Follower::missed) the oldest.
+    pub async fn recv(&mut self) -> Option<Arc<Record>> {
+        loop {
+            match self.receiver.recv().await {
+                Ok(record) => return Some(record),
+                Err(RecvError::Lagged(missed)) => self.missed += missed,
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// Returns the number of records missed so far.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("missed", &self.missed).finish_non_exhaustive()
     }
 }
 

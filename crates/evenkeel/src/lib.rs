@@ -16,6 +16,23 @@
 //! - [`Client`](client::Client) reads from the cache and writes to the API server;
 //! - [`cache`], [`queue`] and [`journal`] give access to the internals.
 //!
+//! # Foreign crates
+//!
+//! Types of these crates are part of this crate's API; a new major version of one of them is a new
+//! major version of this crate. They are re-exported, so that an operator uses the same version:
+//!
+//! | crate | what is used |
+//! |---|---|
+//! | [`kube`] | `Client`, `Resource`, `DynamicObject`, `Selector`, `Patch`, `Status`, the derive of custom resources |
+//! | [`k8s_openapi`] | the types of Kubernetes; the binary enables the feature of one Kubernetes version |
+//! | [`serde`], [`serde_json`] | `Serialize` and `DeserializeOwned` of objects, `Value` in transforms |
+//! | [`schemars`] | the schema of [`Conditions`] |
+//! | [`jiff`] | `Timestamp` |
+//!
+//! [`Source::stream`] takes a `Stream` of `futures`. Everything runs on a `tokio` runtime, but no
+//! type of it is in the API. All other dependencies are private; their errors are only returned as
+//! [`source`](std::error::Error::source).
+//!
 //! # Read latency and memory
 //!
 //! The cache stores each object as the JSON the API server sent and decodes it when it is read.
@@ -25,7 +42,7 @@
 //!   metadata and JSON without decoding: names, labels and owners are often sufficient.
 //! - [`CacheOptions::budget`](cache::CacheOptions::budget) is the number of bytes of decoded
 //!   objects kept in memory, 64 MB unless set. A controller that lists a large type repeatedly
-//!   needs a budget for all of it: `Manager::builder(name).cache(CacheOptions { budget, .. })`.
+//!   needs a budget for all of it: `Manager::builder(name).cache(CacheOptions::new().budget(bytes))`.
 //! - [`TypeOptions::eager`](cache::TypeOptions::eager) decodes a type on arrival and keeps it
 //!   decoded, outside of the budget.
 //! - [`TypeOptions::metadata_only`](cache::TypeOptions::metadata_only) and
@@ -123,8 +140,12 @@ pub use reconcile::{Action, Reconciler, reconciler_fn};
 pub use source::{KeySender, Source};
 pub use uid::Uid;
 
+pub use jiff;
 pub use k8s_openapi;
 pub use kube;
+pub use schemars;
+pub use serde;
+pub use serde_json;
 
 /// The items that most operators use.
 pub mod prelude {
@@ -134,8 +155,12 @@ pub mod prelude {
     pub use kube::{CustomResource, CustomResourceExt, Resource, ResourceExt};
 
     pub use crate::cache::TypeOptions;
+    pub use crate::client::{Client, Patch};
+    pub use crate::manager::RegisterError;
+    pub use crate::predicate::{self, Predicate};
     pub use crate::{
-        Action, Condition, ConditionStatus, Conditions, Context, Key, Manager, MapContext,
-        Reconciler, Result, Watch, predicate, retry_after, terminal,
+        Action, Condition, ConditionStatus, Conditions, Context, ControllerHandle, Key, Kind,
+        Manager, MapContext, Reconciler, Result, Source, Watch, reconciler_fn, retry_after,
+        terminal,
     };
 }

@@ -12,10 +12,6 @@ use crate::error::Result;
 /// Runnables that start and stop together. The variants are in start order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
-    /// Probes and metrics.
-    Http,
-    /// Admission and conversion webhooks, which the initial lists may need.
-    Webhooks,
     /// Runnables and controllers that do not need leader election.
     EveryReplica,
     /// Runnables and controllers of the leader; every replica runs them until there is leader
@@ -24,7 +20,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    pub(crate) const COUNT: usize = 4;
+    pub(crate) const COUNT: usize = 2;
 
     pub(crate) fn of(needs_leader_election: bool) -> Self {
         if needs_leader_election { Self::LeaderElection } else { Self::EveryReplica }

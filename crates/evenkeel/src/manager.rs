@@ -3,11 +3,13 @@
 //! There is no leader election yet: every replica acts as the leader. Run one replica.
 //!
 //! A manager owns one cluster's client and cache, the controllers and other runnables. It starts
-//! `HTTP → webhooks → caches → runnables of every replica → runnables of the leader` and stops them
-//! in the reverse order: intake stops first, running reconciles get the grace period, then what is
-//! left is cancelled. There is no global state: several managers can run in one process.
+//! `caches → runnables of every replica → runnables of the leader` and stops them gracefully: intake
+//! stops first, running reconciles get the grace period, then what is left is cancelled. There is
+//! no global state: several managers can run in one process.
 
 mod args;
+
+mod builder;
 
 mod readiness;
 
@@ -18,17 +20,13 @@ mod runnable;
 mod signal;
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use args::{Args, Program};
+pub use builder::ManagerBuilder;
 pub use readiness::{Check, Readiness};
 pub use run::RunError;
 pub use runnable::{Runnable, Stop};
@@ -36,19 +34,14 @@ pub use runnable::{Runnable, Stop};
 pub use crate::connect::ConfigError;
 pub use crate::controller::environment::RegisterError;
 
-use crate::cache::{Cache, CacheOptions, DeclareError, Informer, ReadError, TypeOptions};
+use crate::cache::{Cache, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::connect::{self, Transport};
-use crate::controller::{
-    ControllerBuilder, ControllerHandle, Environment, OnReconcile, wait_retrying,
-};
+use crate::controller::{ControllerBuilder, ControllerHandle, Environment, wait_retrying};
 use crate::error::{Error, Result};
-use crate::events::{self, EventRecorder, EventWriter};
-use crate::journal::Record;
+use crate::events::{EventRecorder, EventWriter};
 use crate::kind::{Kind, Object};
 use crate::lifecycle::{Group, Pending, Stopping};
-use crate::random::Random;
 use crate::reconcile::Reconciler;
 
 /// Runs controllers against one cluster.
@@ -112,24 +105,6 @@ impl Inner {
     }
 }
 
-/// Builds a manager; see [`Manager::builder`].
-///
-/// [`build`](Self::build) takes a client, [`connect`](Self::connect) reads the configuration from
-/// the environment, and [`connect_with_args`](Self::connect_with_args) from the command line.
-#[must_use]
-pub struct ManagerBuilder {
-    name: String,
-    version: Option<String>,
-    crds: Vec<CustomResourceDefinition>,
-    kubeconfig: Option<PathBuf>,
-    context: Option<String>,
-    cache: CacheOptions,
-    clock: Clock,
-    seed: Option<u64>,
-    grace_period: Option<Duration>,
-    on_reconcile: Option<OnReconcile>,
-}
-
 /// The manager stopped before its caches had synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the manager stopped before its caches had synced")]
@@ -155,25 +130,14 @@ impl Manager {
     /// # async fn example() -> Result<()> {
     /// let manager = Manager::builder("greeter")
     ///     .version(env!("CARGO_PKG_VERSION"))
-    ///     .cache(CacheOptions { budget: 256 << 20, ..CacheOptions::default() })
+    ///     .cache(CacheOptions::new().budget(256 << 20))
     ///     .connect_with_args()
     ///     .await?;
     /// # Ok(())
     /// # }
     /// ```
     pub fn builder(name: &str) -> ManagerBuilder {
-        ManagerBuilder {
-            name: name.to_owned(),
-            version: None,
-            crds: Vec::new(),
-            kubeconfig: None,
-            context: None,
-            cache: CacheOptions::default(),
-            clock: Clock::system(),
-            seed: None,
-            grace_period: Some(Duration::from_secs(30)),
-            on_reconcile: None,
-        }
+        ManagerBuilder::new(name)
     }
 
     /// Returns the operator's name.
@@ -265,6 +229,16 @@ impl Manager {
 
     /// Caches a type while the manager runs, whether or not a controller watches it.
     ///
+    /// ```no_run
+    /// # use evenkeel::k8s_openapi::api::core::v1::Node;
+    /// use evenkeel::prelude::*;
+    ///
+    /// # fn example(manager: &Manager) -> Result<()> {
+    /// manager.caches::<Node>(TypeOptions::new().eager::<Node>())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When the type is declared with conflicting options.
     pub fn caches<K: Object>(&self, options: TypeOptions) -> Result<(), DeclareError> {
@@ -290,6 +264,18 @@ impl Manager {
     /// Indexes objects of type `K` by the values that `values` returns, for
     /// `list::<K>().index(name, value)`. The type may be declared later.
     ///
+    /// ```no_run
+    /// use evenkeel::k8s_openapi::api::core::v1::Pod;
+    ///
+    /// # async fn example(manager: &evenkeel::Manager) -> evenkeel::Result<()> {
+    /// manager.index("node", |pod: &Pod| {
+    ///     pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
+    /// })?;
+    /// let pods = manager.client().list::<Pod>().index("node", "worker-1").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When an index of that name exists.
     pub fn index<K: Object>(
@@ -311,6 +297,23 @@ impl Manager {
     }
 
     /// Adds a function that needs leader election; see [`Runnable::needs_leader_election`].
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn example(manager: &evenkeel::Manager) -> evenkeel::Result<()> {
+    /// manager.spawn("reporter", |stop| async move {
+    ///     while !stop.is_requested() {
+    ///         println!("still running");
+    ///         tokio::select! {
+    ///             () = stop.requested() => {}
+    ///             () = tokio::time::sleep(Duration::from_secs(60)) => {}
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When the manager is stopping.
@@ -351,6 +354,14 @@ impl Manager {
     }
 
     /// Returns the readiness of the controllers and caches.
+    ///
+    /// ```no_run
+    /// # fn example(manager: &evenkeel::Manager) {
+    /// for check in manager.readiness().checks {
+    ///     println!("{}: {}", check.name, check.problem.as_deref().unwrap_or("ready"));
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         readiness::of(&self.controllers(), self.cache())
@@ -420,141 +431,6 @@ impl Manager {
             () = end => self.stop(),
         }
         ended.await
-    }
-}
-
-impl ManagerBuilder {
-    /// Sets the cache options.
-    pub fn cache(mut self, options: CacheOptions) -> Self {
-        self.cache = options;
-        self
-    }
-
-    /// Sets the wall clock.
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Sets the seed of jitter and generated identifiers, for reproducible runs.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// Sets the grace period of the shutdown; 30 seconds unless set, unlimited if `None`.
-    pub fn graceful_shutdown_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.grace_period = timeout;
-        self
-    }
-
-    /// Calls `observe` with the record of each reconcile of each controller, for tests and metrics.
-    /// It runs on the worker, so it should return quickly.
-    pub fn on_reconcile(mut self, observe: impl Fn(&Record) + Send + Sync + 'static) -> Self {
-        self.on_reconcile = Some(Arc::new(observe));
-        self
-    }
-
-    /// Sets the operator's version for `--version`: `env!("CARGO_PKG_VERSION")` in the program's
-    /// crate.
-    pub fn version(mut self, version: &str) -> Self {
-        self.version = Some(version.to_owned());
-        self
-    }
-
-    /// Adds a CRD to the output of `--print-crds`. The manager does not install it: that needs
-    /// permissions that an operator should not have.
-    pub fn crd<K: CustomResourceExt>(mut self) -> Self {
-        self.crds.push(K::crd());
-        self
-    }
-
-    /// Sets the kubeconfig, instead of the one from the environment.
-    pub fn kubeconfig(mut self, path: impl Into<Option<PathBuf>>) -> Self {
-        self.kubeconfig = path.into();
-        self
-    }
-
-    /// Sets the context of the kubeconfig, instead of its current context.
-    pub fn context(mut self, name: impl Into<Option<String>>) -> Self {
-        self.context = name.into();
-        self
-    }
-
-    /// Connects to the cluster of [`kubeconfig`](Self::kubeconfig), the variable `KUBECONFIG`, the
-    /// in-cluster service account, or `~/.kube/config`, in this order.
-    ///
-    /// For programs that parse their own command line. They set up logging themselves, for example
-    /// with [`logging::init`](crate::logging::init).
-    ///
-    /// # Errors
-    /// When there is no usable configuration; the error lists the sources that were tried.
-    pub async fn connect(mut self) -> Result<Manager, ConfigError> {
-        let transport = connect::connect(self.kubeconfig.take(), self.context.take()).await?;
-        Ok(self.over(transport))
-    }
-
-    /// Parses the command line, initializes logging, and [connects](Self::connect).
-    ///
-    /// | flag | |
-    /// |---|---|
-    /// | `--kubeconfig FILE` | overrides [`kubeconfig`](Self::kubeconfig) |
-    /// | `--context NAME` | overrides [`context`](Self::context) |
-    /// | `--log-level LEVEL` | see [`logging::init`](crate::logging::init) |
-    /// | `--print-crds` | prints the YAML of every [`crd`](Self::crd) and exits |
-    /// | `--help`, `--version` | print and exit |
-    ///
-    /// Any other argument exits with code 2. A program with its own flags parses them itself and
-    /// calls [`connect`](Self::connect).
-    ///
-    /// # Errors
-    /// Same as [`connect`](Self::connect).
-    pub async fn connect_with_args(mut self) -> Result<Manager, ConfigError> {
-        let program =
-            Program { name: &self.name, version: self.version.as_deref(), crds: &self.crds };
-        let Args { kubeconfig, context, .. } = program.start(std::env::args_os().skip(1));
-        self.kubeconfig = kubeconfig.or(self.kubeconfig);
-        self.context = context.or(self.context);
-        self.connect().await
-    }
-
-    /// Builds the manager with an existing client.
-    ///
-    /// The client must not retry (`kube::Config::default_retry` off): the runtime has its own
-    /// deadlines and backoff.
-    #[must_use]
-    pub fn build(self, client: kube::Client) -> Manager {
-        self.over(client.into())
-    }
-
-    fn over(self, transport: Transport) -> Manager {
-        let mut random = self.seed.map_or_else(Random::from_entropy, Random::new);
-        let mut options = self.cache;
-        options.seed = options.seed.or_else(|| Some(random.next()));
-        let cache = Cache::over(transport.clone(), options);
-        let names = Random::new(random.next());
-        let client = Client::new(transport, cache, &self.name, names);
-        let (event_sender, event_writer) = events::channel();
-        Manager(Arc::new(Inner {
-            environment: Environment::new(
-                client,
-                self.clock,
-                random,
-                event_sender,
-                self.on_reconcile,
-            ),
-            name: self.name.into(),
-            grace_period: self.grace_period,
-            cached_types: Mutex::default(),
-            event_writer,
-            stop: CancellationToken::new(),
-        }))
-    }
-
-    /// Makes the run reproducible: seeds all randomness with `seed`, and starts a wall clock at
-    /// `start` that follows tokio's clock.
-    pub fn deterministic(self, seed: u64, start: Timestamp) -> Self {
-        self.seed(seed).clock(Clock::starting_at(start))
     }
 }
 

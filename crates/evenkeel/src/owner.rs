@@ -93,6 +93,18 @@ pub(crate) fn set_controller(
 
 /// Adds `owner` to the owners of `child`, as `controllerutil.SetOwnerReference`.
 ///
+/// ```
+/// use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Node};
+/// use evenkeel::owner;
+///
+/// let mut node = Node::default();
+/// node.metadata.name = Some("worker-1".to_owned());
+/// assert!(owner::set_owner_reference(&node, &mut ConfigMap::default()).is_err(), "no uid");
+/// node.metadata.uid = Some("4b1e".to_owned());
+/// owner::set_owner_reference(&node, &mut ConfigMap::default())?;
+/// # Ok::<(), owner::OwnerError>(())
+/// ```
+///
 /// # Errors
 /// When the owner has no uid or is in another namespace.
 pub fn set_owner_reference<O: Object, C: Object>(

@@ -36,6 +36,15 @@ enum Test {
 
 impl Predicate {
     /// Creates a predicate from a function.
+    ///
+    /// ```
+    /// use evenkeel::predicate::Predicate;
+    ///
+    /// let in_shop = Predicate::new(|event| {
+    ///     event.object().meta().key().namespace() == Some("shop")
+    /// });
+    /// # let _ = in_shop;
+    /// ```
     pub fn new(test: impl Fn(&ObjectEvent) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(Test::Event(Box::new(test))))
     }
@@ -44,6 +53,17 @@ impl Predicate {
     ///
     /// An object that does not decode passes, so that the read of the reconciler fails with the
     /// error.
+    ///
+    /// ```
+    /// use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// use evenkeel::predicate::Predicate;
+    ///
+    /// let bound = Predicate::of(|pod: &Pod| {
+    ///     pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+    /// });
+    /// let unbound = !bound;
+    /// # let _ = unbound;
+    /// ```
     pub fn of<K: AnyObject>(test: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         Self::new(move |event| match event.object().decode::<K>() {
             Ok(object) => test(&object),
@@ -158,6 +178,15 @@ pub fn finalizers_changed() -> Predicate {
 }
 
 /// Passes events of objects whose labels match before or after the change.
+///
+/// ```
+/// use evenkeel::kube::core::Expression;
+/// use evenkeel::predicate;
+///
+/// let front_end = Expression::Equal("tier".to_owned(), "front-end".to_owned());
+/// let relevant = predicate::label_selector(front_end).and(predicate::generation_changed());
+/// # let _ = relevant;
+/// ```
 pub fn label_selector(selector: impl Into<Selector>) -> Predicate {
     let selector = selector.into();
     let matches = move |entry: &Arc<Entry>| {

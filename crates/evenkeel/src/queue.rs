@@ -25,12 +25,12 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let queue: Queue<Key> = Queue::default();
-//! queue.add(Key::namespaced("shop", "web"), Cause::Start);
+//! queue.add(Key::namespaced("shop", "web"), Cause::External("billing".into()));
 //! queue.add(Key::namespaced("shop", "web"), Cause::Requeue);
 //!
 //! let item = queue.get().await.unwrap();
 //! assert_eq!(item.key.name(), "web");
-//! assert_eq!(item.causes.to_string(), "start, requeue");
+//! assert_eq!(item.causes.to_string(), "billing external, requeue");
 //! item.done();
 //! assert_eq!(queue.len(), 0);
 //! # }
@@ -82,7 +82,17 @@ pub use self::snapshot::{Class, Snapshot};
 pub const LOW_PRIORITY: i32 = -100;
 
 /// The options of a queue. The defaults are those of a controller.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel::queue::{Backoff, QueueOptions};
+///
+/// let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(60));
+/// let options = QueueOptions::new().backoff(backoff).remembered_max(1000);
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct QueueOptions {
     /// The delay of a key after each failure.
     pub backoff: Backoff,
@@ -94,6 +104,42 @@ pub struct QueueOptions {
     /// oldest is evicted. Controllers forget on success, so these are only keys that a worker did
     /// not requeue after a failure.
     pub remembered_max: usize,
+}
+
+impl QueueOptions {
+    /// Returns the defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the [delay](Self::backoff) of a key after each failure.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Sets the [rate limit](Self::bucket) of the retries of all keys.
+    #[must_use]
+    pub fn bucket(mut self, bucket: TokenBucket) -> Self {
+        self.bucket = Some(bucket);
+        self
+    }
+
+    /// Sets how low priorities are [kept from starving](Self::ageing).
+    #[must_use]
+    pub fn ageing(mut self, ageing: Ageing) -> Self {
+        self.ageing = ageing;
+        self
+    }
+
+    /// Sets the [maximum number](Self::remembered_max) of remembered keys.
+    #[must_use]
+    pub fn remembered_max(mut self, keys: usize) -> Self {
+        self.remembered_max = keys;
+        self
+    }
 }
 
 impl Default for QueueOptions {
@@ -129,6 +175,7 @@ impl Default for Ageing {
 
 /// The options of an add. By default without delay and at priority 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AddOptions {
     /// The delay until the key is due; with `rate_limited`, the smaller of both delays.
     pub after: Option<Duration>,
@@ -137,6 +184,35 @@ pub struct AddOptions {
     /// Whether this is a retry: counts a failure of the key and applies [`QueueOptions::backoff`]
     /// and [`QueueOptions::bucket`].
     pub rate_limited: bool,
+}
+
+impl AddOptions {
+    /// Returns the defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { after: None, priority: None, rate_limited: false }
+    }
+
+    /// Sets the [delay](Self::after) until the key is due.
+    #[must_use]
+    pub const fn after(mut self, delay: Duration) -> Self {
+        self.after = Some(delay);
+        self
+    }
+
+    /// Sets the [priority](Self::priority).
+    #[must_use]
+    pub const fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Makes the add a [retry](Self::rate_limited).
+    #[must_use]
+    pub const fn rate_limited(mut self) -> Self {
+        self.rate_limited = true;
+        self
+    }
 }
 
 /// A workqueue. Clones share one queue.

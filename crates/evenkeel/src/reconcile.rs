@@ -152,6 +152,21 @@ where
 }
 
 /// What to do with the key after a successful reconcile.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel::Action;
+///
+/// fn next(ready: bool, polled: bool) -> Action {
+///     match (ready, polled) {
+///         (true, false) => Action::done(),
+///         (true, true) => Action::requeue_after(Duration::from_secs(300)),
+///         (false, _) => Action::requeue().with_priority(10),
+///     }
+/// }
+/// # next(true, true);
+/// ```
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {

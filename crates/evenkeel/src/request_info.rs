@@ -7,6 +7,7 @@ use crate::kind::Kind;
 
 /// A request, displayed as `create Deployment.apps shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RequestInfo {
     /// The verb.
     pub verb: &'static str,
@@ -20,6 +21,7 @@ pub struct RequestInfo {
 
 /// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// One object.
     Object(Key),

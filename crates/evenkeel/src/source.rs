@@ -19,6 +19,18 @@ const BUFFER: usize = 1024;
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A source of keys other than a watch.
+///
+/// ```no_run
+/// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::prelude::*;
+///
+/// # async fn example(manager: Manager, buckets: impl Reconciler<Object = ConfigMap>) -> Result<()> {
+/// let (sender, changes) = Source::channel("bucket changes");
+/// manager.controller(buckets).source(changes).register()?;
+/// sender.send(Key::namespaced("shop", "images")).await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Source {
     name: Arc<str>,
     keys: Keys,

@@ -159,7 +159,7 @@ async fn run_demo(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     loop {
         tokio::select! {
             biased;
-            Ok(record) = records.recv(), if !arguments.once => print_line(&record.to_string()),
+            Some(record) = records.recv(), if !arguments.once => print_line(&record.to_string()),
             ended = running.join_next() => {
                 ended.transpose()?.transpose()?;
                 break;

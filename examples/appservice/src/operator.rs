@@ -5,8 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel::ControllerHandle;
-use evenkeel::manager::RegisterError;
 use evenkeel::owner::is_controller;
 use evenkeel::prelude::*;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};

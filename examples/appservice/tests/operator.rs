@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use appservice::dns::{Zone, host};
 use appservice::operator::{AppService, AppServices};
 use appservice::scenario::{self, Environment, Progress};
-use evenkeel::client::Patch;
 use evenkeel::prelude::*;
 use evenkeel_test::{Rule, TestCluster};
 use k8s_openapi::api::apps::v1::Deployment;

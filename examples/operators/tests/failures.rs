@@ -16,7 +16,7 @@ async fn simulated_pods_fail_as_planned() {
             "web:broken" => Some(PodSimulation::crash_loop()),
             _ => None, // runs and becomes ready
         })
-        .delays(Delays { ready: Duration::from_secs(5), ..Delays::default() })
+        .delays(Delays::new().ready(Duration::from_secs(5)))
         .start()
         .await;
     if !cluster.simulates_pods() {

@@ -97,6 +97,6 @@ pub(crate) async fn until<K: Object>(
 
 /// Creates a manager that caches what is read through it.
 pub(crate) fn observer(client: &Client) -> Manager {
-    let options = CacheOptions { on_demand: true, seed: Some(1), ..CacheOptions::in_process() };
+    let options = CacheOptions::in_process().on_demand().seed(1);
     Manager::builder("observer").cache(options).build(client.clone())
 }

@@ -57,6 +57,7 @@ enum Memo {
 /// An object does not decode as the requested type.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{kind} {key} does not decode: {message}")]
+#[non_exhaustive]
 pub struct DecodeError {
     /// The kind of the object.
     pub kind: Kind,

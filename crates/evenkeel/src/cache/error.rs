@@ -8,6 +8,7 @@ use crate::kind::Kind;
 
 /// Why a type cannot be declared.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeclareError {
     /// The type is declared with different options.
     #[error("{kind} is declared twice with different options: {difference}")]
@@ -61,6 +62,7 @@ pub enum DeclareError {
 /// The error of listing or watching a type.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct WatchFailure {
     /// The message of the API server or of the connection.
     pub message: Arc<str>,
@@ -70,6 +72,7 @@ pub struct WatchFailure {
 
 /// The reason of a [`WatchFailure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FailureReason {
     /// Listing or watching is forbidden.
     Forbidden,
@@ -81,6 +84,7 @@ pub enum FailureReason {
 
 /// Why waiting for a cache sync failed.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SyncError {
     /// The type has not synced.
     #[error("{kind} is not synced")]
@@ -101,6 +105,7 @@ pub enum SyncError {
 
 /// Why the cache cannot serve a read.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The type is not declared.
     #[error(

@@ -9,6 +9,7 @@ use super::entry::Entry;
 /// `old` and `new` are the states before and after. Several changes are merged into one event if
 /// the receiver is behind.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ObjectEvent {
     /// The object was added to the cache.
     Added {

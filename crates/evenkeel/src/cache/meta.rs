@@ -32,6 +32,7 @@ pub struct Meta {
 
 /// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Owner {
     /// The owner's API group.
     pub group: Box<str>,

@@ -18,7 +18,15 @@ use crate::kind::Kind;
 use crate::nulls;
 
 /// The options of a cache.
+///
+/// ```
+/// use evenkeel::cache::CacheOptions;
+///
+/// let options = CacheOptions::new().namespaces(["shop", "pay"]).budget(256 << 20);
+/// assert_eq!(options.budget, 256 << 20);
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CacheOptions {
     /// The namespaces of namespaced types that are declared without namespaces; all unless set. The
     /// operator needs permissions only in these namespaces.
@@ -40,6 +48,61 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
+    /// Returns the defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the [namespaces](Self::namespaces) of types that are declared without.
+    #[must_use]
+    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        self.namespaces = Some(namespaces.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the [maximum size](Self::budget) of decoded objects in bytes.
+    #[must_use]
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// Sets the [resync](Self::resync) interval.
+    #[must_use]
+    pub fn resync(mut self, interval: Duration) -> Self {
+        self.resync = interval;
+        self
+    }
+
+    /// Sets the [timeout](Self::sync_timeout) of the initial list.
+    #[must_use]
+    pub fn sync_timeout(mut self, timeout: Duration) -> Self {
+        self.sync_timeout = timeout;
+        self
+    }
+
+    /// Caches undeclared types [from their first read](Self::on_demand).
+    #[must_use]
+    pub fn on_demand(mut self) -> Self {
+        self.on_demand = true;
+        self
+    }
+
+    /// Sets the range of the random [timeout](Self::watch_timeout) of watches.
+    #[must_use]
+    pub fn watch_timeout(mut self, timeout: Range<Duration>) -> Self {
+        self.watch_timeout = timeout;
+        self
+    }
+
+    /// Sets the [seed](Self::seed) of jitter.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// Returns the defaults for a server in the same process: there is no connection that could
     /// die, so watches last five to ten minutes.
     #[must_use]

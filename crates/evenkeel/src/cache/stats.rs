@@ -14,6 +14,7 @@ const REJECTED_MAX: usize = 100;
 
 /// Statistics of the cache.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Stats {
     /// The watched types, ordered by kind.
     pub types: Vec<TypeStats>,
@@ -23,6 +24,7 @@ pub struct Stats {
 
 /// Statistics of one type.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TypeStats {
     /// The type.
     pub kind: Kind,
@@ -46,6 +48,7 @@ pub struct TypeStats {
 
 /// The health of one type.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Health {
     /// The type.
     pub kind: Kind,

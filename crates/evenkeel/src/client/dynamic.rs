@@ -50,7 +50,7 @@ impl<'a> Dynamic<'a> {
     /// # Errors
     /// When the type is not cached, or the object does not decode.
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<DynamicObject>>, Error> {
-        self.client.get_as(&self.kind, key).await
+        self.client.get_as(self.kind.clone(), key).await
     }
 
     /// Returns the object's metadata and JSON from the cache without decoding it, if it exists.

@@ -23,21 +23,24 @@ impl Client {
     ///
     /// # Errors
     /// When the type is not cached, or the object does not decode as `K`.
-    pub async fn get<K: Object>(&self, key: &Key) -> Result<Option<Arc<K>>, Error> {
-        self.get_as(&Kind::of::<K>(), key).await
+    pub fn get<'a, K: Object>(
+        &'a self,
+        key: &'a Key,
+    ) -> impl Future<Output = Result<Option<Arc<K>>, Error>> + Send + 'a {
+        self.get_as(Kind::of::<K>(), key)
     }
 
     /// Returns the object of `kind` from the cache as `K`, if it exists.
     pub(crate) async fn get_as<K: AnyObject>(
         &self,
-        kind: &Kind,
+        kind: Kind,
         key: &Key,
     ) -> Result<Option<Arc<K>>, Error> {
-        let read = |cache: &Cache| cache.get_typed::<K>(kind, key);
-        let found = self.shared.cache.read_through(kind, read, &self.live()).await?;
+        let read = |cache: &Cache| cache.get_typed::<K>(&kind, key);
+        let found = self.shared.cache.read_through(&kind, read, &self.live()).await?;
         if let Some(operations) = &self.operations {
             let version = found.as_ref().map(Found::version);
-            operations.record_read(ReadRecord::get(kind, key, version));
+            operations.record_read(ReadRecord::get(&kind, key, version));
         }
         match found {
             Some(Found::Typed(typed, _)) => Ok(Some(typed)),

@@ -86,7 +86,7 @@ impl<'a, K: AnyObject> StatusUpdate<'a, K> {
         let key = Key::of(object);
         let client = context.client();
         // Read again: the reconcile may have written the object since it started.
-        let cached = client.get_as::<K>(&context.kind, &key).await?;
+        let cached = client.get_as::<K>(context.kind.clone(), &key).await?;
         let Some(present) = newest(object, cached) else { return Ok(None) };
         let before = fields(&*present);
         let changed = match changes.is_empty() {

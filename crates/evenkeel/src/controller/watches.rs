@@ -18,6 +18,17 @@ use crate::predicate::Predicate;
 use crate::queue::{AddOptions, Cause, Change, LOW_PRIORITY, Origin};
 
 /// A type that a controller watches, and the keys its events enqueue.
+///
+/// ```
+/// use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+/// use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use evenkeel::prelude::*;
+///
+/// let children = Watch::owned::<Deployment, ConfigMap>().filter(predicate::generation_changed());
+/// let secrets = Watch::mapped_metadata::<Secret>(|meta, _| vec![meta.key().clone()])
+///     .cached(TypeOptions::new().namespaces(["shop"]).metadata_only());
+/// # let _ = (children, secrets);
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct Watch {

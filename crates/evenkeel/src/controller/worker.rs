@@ -155,7 +155,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
             let kind = self.core.kind.clone();
             let context = Context {
                 key: item.key.clone(),
-                object: client.get_as::<R::Object>(&kind, &item.key).await?,
+                object: client.get_as::<R::Object>(kind.clone(), &item.key).await?,
                 kind,
                 client,
                 causes: causes.clone(),

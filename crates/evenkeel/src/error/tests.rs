@@ -1,3 +1,5 @@
+//! Tests of errors: chains, wrapped errors, and causes that are not printed.
+
 use super::*;
 use crate::cache::{DeclareError, FailureReason, ReadError, SyncError, WatchFailure};
 use crate::client::{self, RequestInfo, Target};

@@ -13,6 +13,7 @@ use super::sent_fields::SentFields;
 
 /// A field that a write changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FieldChange {
     /// The path, such as `spec.replicas`.
     pub path: String,

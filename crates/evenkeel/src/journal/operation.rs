@@ -53,6 +53,7 @@ impl OperationLog {
 
 /// A read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadRecord {
     /// The kind.
     pub kind: Kind,
@@ -62,6 +63,7 @@ pub struct ReadRecord {
 
 /// A read operation and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReadOperation {
     /// One object from the cache, with its resourceVersion if it exists.
     Get(Key, Option<Version>),
@@ -99,6 +101,7 @@ impl ReadRecord {
 
 /// A write.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WriteRecord {
     /// The request.
     pub request_info: RequestInfo,
@@ -108,6 +111,7 @@ pub struct WriteRecord {
 
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WriteResult {
     /// The object was created or changed.
     Changed {

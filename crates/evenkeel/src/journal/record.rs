@@ -16,6 +16,7 @@ use crate::queue::Causes;
 
 /// The record of one reconcile.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Record {
     /// The name of the controller.
     pub controller: Arc<str>,
@@ -46,7 +47,17 @@ pub struct Record {
 }
 
 /// The outcome of a reconcile.
+///
+/// ```
+/// use evenkeel::journal::Outcome;
+///
+/// let outcome = Outcome::Failed("no such bucket".into());
+/// assert_eq!(outcome.summary(), "failed");
+/// assert_eq!(outcome.error(), Some("no such bucket"));
+/// assert_eq!(outcome.to_string(), "failed: no such bucket");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Succeeded.
     Done,

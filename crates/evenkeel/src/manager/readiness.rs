@@ -5,6 +5,7 @@ use crate::controller::{ControllerHandle, Phase};
 
 /// The readiness checks of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Readiness {
     /// Every check, controllers first.
     pub checks: Vec<Check>,
@@ -12,6 +13,7 @@ pub struct Readiness {
 
 /// One readiness check.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Check {
     /// The name of the check.
     pub name: String,

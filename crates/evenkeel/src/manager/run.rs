@@ -121,25 +121,14 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
     if inner.stop.is_cancelled() {
         return Ok(());
     }
-    let (first, then): (Vec<_>, Vec<_>) = inner
-        .environment
-        .lifecycle
-        .take()
-        .into_iter()
-        .partition(|pending| pending.group < Group::EveryReplica);
-    first.into_iter().for_each(|pending| tasks.start(pending));
-    let cached = cached(inner);
-    tokio::pin!(cached);
-    loop {
-        tokio::select! {
-            biased;
-            // A stop before the start starts nothing.
-            () = inner.stop.cancelled() => return Ok(()),
-            ended = tasks.ended() => ended?,
-            cached = &mut cached => break cached?,
-        }
+    let pending = inner.environment.lifecycle.take();
+    tokio::select! {
+        biased;
+        // A stop before the start starts nothing.
+        () = inner.stop.cancelled() => return Ok(()),
+        cached = cached(inner) => cached?,
     }
-    then.into_iter().for_each(|pending| tasks.start(pending));
+    pending.into_iter().for_each(|pending| tasks.start(pending));
     inner.environment.lifecycle.set_started();
     loop {
         tokio::select! {
@@ -178,7 +167,7 @@ async fn end(
         }
     }
     let deadline = inner.grace_period.map(|grace| Instant::now() + grace);
-    for group in [Group::EveryReplica, Group::LeaderElection, Group::Webhooks, Group::Http] {
+    for group in [Group::EveryReplica, Group::LeaderElection] {
         tasks.stops[group as usize].cancel();
         while tasks.runs(group) {
             let ended = match deadline {

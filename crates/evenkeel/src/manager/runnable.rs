@@ -7,6 +7,28 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Result;
 
 /// Work that runs alongside the controllers of a manager.
+///
+/// ```
+/// use evenkeel::Result;
+/// use evenkeel::manager::{Runnable, Stop};
+///
+/// struct Probe;
+///
+/// impl Runnable for Probe {
+///     fn needs_leader_election(&self) -> bool {
+///         false
+///     }
+///
+///     async fn run(self, stop: Stop) -> Result<()> {
+///         stop.requested().await;
+///         Ok(())
+///     }
+/// }
+///
+/// fn add(manager: &evenkeel::Manager) -> Result<()> {
+///     Ok(manager.add(Probe)?)
+/// }
+/// ```
 pub trait Runnable: Send + 'static {
     /// Returns whether this runs on the leader only; true unless overridden.
     ///

@@ -32,11 +32,19 @@ impl Merge for () {
 }
 
 /// The cause of an add.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel::queue::{Cause, CauseKind, Causes};
+///
+/// let causes = Causes::from(Cause::RequeueAfter(Duration::from_secs(90)));
+/// assert_eq!(causes.to_string(), "requeue after 90s");
+/// assert!(causes.kinds().contains(CauseKind::RequeueAfter));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The controller started.
-    Start,
     /// This object was in the initial list.
     Listed(Origin),
     /// This object was created.
@@ -134,6 +142,7 @@ impl fmt::Debug for Origin {
 
 /// What an update changed, according to the metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Change {
     /// The generation before and after, if it changed.
     pub generation: Option<(i64, i64)>,
@@ -241,8 +250,6 @@ impl fmt::Display for Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CauseKind {
-    /// [`Cause::Start`].
-    Start,
     /// [`Cause::Listed`].
     Listed,
     /// [`Cause::Created`].
@@ -264,8 +271,7 @@ pub enum CauseKind {
 }
 
 impl CauseKind {
-    const ALL: [Self; 10] = [
-        Self::Start,
+    const ALL: [Self; 9] = [
         Self::Listed,
         Self::Created,
         Self::Updated,
@@ -279,7 +285,6 @@ impl CauseKind {
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Start => "start",
             Self::Listed => "listed",
             Self::Created => "created",
             Self::Updated => "updated",

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use evenkeel::Kind;
 use evenkeel::cache::{CacheOptions, TypeOptions};
 use evenkeel::k8s_openapi::NamespaceResourceScope;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
@@ -145,7 +144,7 @@ async fn a_lazy_list_decodes_one_object_at_a_time() {
     }
     // The budget fits one and a half objects.
     let one = 1_500 * 7;
-    let options = CacheOptions { budget: one, ..CacheOptions::default() };
+    let options = CacheOptions::new().budget(one);
     let manager = Manager::builder("it").cache(options).build(world.admin());
     manager.caches::<Counted>(TypeOptions::new()).unwrap();
     let running = start(&manager);

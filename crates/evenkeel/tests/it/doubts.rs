@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use evenkeel::Kind;
-use evenkeel::cache::TypeOptions;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::k8s_openapi::api::autoscaling::v1::Scale;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;

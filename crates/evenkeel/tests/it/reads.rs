@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel::cache::CacheOptions;
-use evenkeel::client::Patch;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use evenkeel::kube::Api;
 use evenkeel::kube::core::Expression;
@@ -200,7 +199,7 @@ async fn type_that_is_not_served_is_reported_with_a_hint() {
     let running = start(&manager);
     let hint = "the API server does not serve Absent.example.com/v1: install its CRD";
     let read = manager.client().get::<Absent>(&key("a")).await.unwrap_err();
-    assert!(read.to_string().contains(hint), "{read}");
+    assert!(evenkeel::chain(&read).contains(hint), "{read}");
     let mut absent = Absent::new("a", AbsentSpec {});
     absent.metadata.namespace = Some("default".to_owned());
     let written = manager.client().create(&absent).await.unwrap_err();
@@ -218,7 +217,7 @@ async fn type_that_is_not_served_is_reported_with_a_hint() {
 async fn on_demand_cache_watches_every_type_that_is_read() {
     let world = World::new().await;
     world.create_map("a").await;
-    let options = CacheOptions { on_demand: true, ..CacheOptions::default() };
+    let options = CacheOptions::new().on_demand();
     let manager = Manager::builder("tool").cache(options).build(world.client());
     let client = manager.client();
     assert!(client.get::<ConfigMap>(&key("a")).await.unwrap().is_some());

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 
-use evenkeel::cache::TypeOptions;
 use evenkeel::client::Client;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use evenkeel::kube;
 use evenkeel::prelude::*;
-use evenkeel::{Kind, Watch};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -226,7 +226,6 @@ async fn a_watch_that_fails_does_not_delay_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn type_may_be_removed_and_added_while_the_controller_runs() {
-    use evenkeel::cache::TypeOptions;
     use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
     #[derive(
@@ -270,7 +269,6 @@ async fn type_may_be_removed_and_added_while_the_controller_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn resync_enqueues_at_low_priority_without_a_list() {
-    use evenkeel::cache::TypeOptions;
     let world = World::new().await;
     world.create_map("a").await;
     let manager = world.manager();
@@ -400,7 +398,6 @@ async fn every_update_of_a_type_without_generations_is_a_change() {
 #[tokio::test(start_paused = true)]
 async fn only_watches_with_resync_are_resynced() {
     use evenkeel::Watch;
-    use evenkeel::cache::TypeOptions;
     use evenkeel::k8s_openapi::api::core::v1::ServiceAccount;
     let world = World::new().await;
     let accounts = evenkeel::kube::Api::<ServiceAccount>::namespaced(world.admin(), "default");

@@ -1,7 +1,5 @@
 //! Writes, status updates, finalizers and owned applies.
 
-use evenkeel::Condition;
-use evenkeel::cache::TypeOptions;
 use evenkeel::client::{Patch, retry_on_conflict};
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;

@@ -7,7 +7,6 @@
 //!
 //! `cargo run -p operators --bin config-reloader -- --kubeconfig FILE`
 
-use evenkeel::client::Patch;
 use evenkeel::prelude::*;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;

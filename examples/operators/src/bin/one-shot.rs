@@ -6,8 +6,6 @@
 //!
 //! `cargo run -p operators --bin one-shot -- --kubeconfig FILE`
 
-use evenkeel::client::Patch;
-use evenkeel::manager::RegisterError;
 use evenkeel::prelude::*;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Expression;

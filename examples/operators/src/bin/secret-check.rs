@@ -90,7 +90,6 @@ async fn main() -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel::client::Patch;
     use evenkeel_test::{Rule, TestCluster};
     use serde_json::json;
 

@@ -9,7 +9,6 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use evenkeel::manager::RegisterError;
 use evenkeel::prelude::*;
 use k8s_openapi::api::core::v1::ConfigMap;
 use schemars::JsonSchema;

@@ -10,6 +10,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 
 use super::*;
+use crate::error::chain;
 
 #[tokio::test(start_paused = true)]
 async fn every_handler_gets_the_initial_list_before_it_counts_as_synced() {
@@ -159,9 +160,9 @@ async fn forbidden_type_is_reported_within_seconds_and_others_run() {
     let before = tokio::time::Instant::now();
     let error = pods.wait_until_synced().await.unwrap_err();
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
-    assert!(error.to_string().contains("pods are forbidden"), "{error}");
+    assert!(chain(&error).contains("pods are forbidden"), "{error}");
     let read = pods.get(&Key::namespaced("default", "a")).unwrap_err();
-    assert!(read.to_string().contains("pods are forbidden"), "{read}");
+    assert!(chain(&read).contains("pods are forbidden"), "{read}");
     let health = cache.health();
     let ready: Vec<_> = health.iter().map(Health::is_ready).collect();
     assert_eq!(ready, [true, false], "{health:?}");

@@ -1,3 +1,5 @@
+//! Tests of the questions on client errors.
+
 use kube::core::Status;
 
 use super::*;
@@ -47,7 +49,7 @@ fn questions_are_answered_as_in_apimachinery() {
         ("", 404, &["not found"]),
         // A known reason decides, an unknown one does not.
         ("Invalid", 404, &["invalid"]),
-        ("ShelfIsEmpty", 404, &["not found"]),
+        ("QuotaEmpty", 404, &["not found"]),
         ("AlreadyExists", 409, &["already exists"]),
         ("", 409, &["conflict"]),
         ("Conflict", 409, &["conflict"]),

@@ -20,7 +20,8 @@ const DETAILS_MAX: usize = 4;
 /// use k8s_openapi::api::apps::v1::Deployment;
 ///
 /// let web = Origin::other(Kind::of::<Deployment>(), Key::namespaced("shop", "web"));
-/// let change = Change { generation: Some((3, 4)), ..Change::default() };
+/// let mut change = Change::default();
+/// change.generation = Some((3, 4));
 /// let mut causes = Causes::from(Cause::Updated(web, change));
 /// causes.merge(Cause::Retry(3).into());
 /// assert_eq!(causes.to_string(), "Deployment shop/web updated (generation 3→4), retry 3");
@@ -201,7 +202,6 @@ impl From<Cause> for Detail {
             Cause::External(name) => {
                 about(CauseKind::External, Origin(Arc::new(Inner::External(name))))
             }
-            Cause::Start => plain(CauseKind::Start, [0, 0]),
         }
     }
 }
@@ -238,13 +238,11 @@ impl Detail {
 
     /// Drops the causes with a delay; returns their number.
     fn drop_timers(&mut self) -> u32 {
-        let rest = self.kinds.without(CauseKinds::TIMERS);
-        if rest == self.kinds {
-            return 0;
+        // A detail without an object has only such causes, one with an object has none.
+        match self.about {
+            About::Origin => 0,
+            About::Nothing => std::mem::take(self).count,
         }
-        let all = self.count;
-        *self = if rest.is_empty() { Self::default() } else { Self::from(Cause::Start) };
-        all - self.count
     }
 
     fn change(&self) -> Change {
@@ -273,7 +271,6 @@ impl Detail {
                 Inner::External(name) => Cause::External(Arc::clone(name)),
                 Inner::Own(_) | Inner::Other(..) => return None,
             },
-            CauseKind::Start => Cause::Start,
         })
     }
 }

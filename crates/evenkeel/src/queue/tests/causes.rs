@@ -45,10 +45,10 @@ async fn merged_adds_keep_all_causes() {
 async fn run_has_only_the_causes_added_before_it() {
     let queue = Queue::<Key>::default();
     let key = Key::namespaced("shop", "web");
-    queue.add(key.clone(), Cause::Start);
+    queue.add(key.clone(), Cause::Requeue);
     let first = poll(&queue).unwrap();
     queue.add(key, Cause::Deleted(own()));
-    assert_eq!(first.causes.to_string(), "start");
+    assert_eq!(first.causes.to_string(), "requeue");
     first.done();
     assert_eq!(poll(&queue).unwrap().causes.to_string(), "Deployment deleted");
 }
@@ -67,7 +67,6 @@ fn each_cause_has_a_readable_display() {
         (Cause::RequeueAfter(Duration::from_secs(90)), "requeue after 90s"),
         (Cause::Retry(3), "retry 3"),
         (Cause::External("billing".into()), "billing external"),
-        (Cause::Start, "start"),
     ];
     for (cause, text) in texts {
         let causes = Causes::from(cause.clone());
@@ -110,23 +109,23 @@ fn latest_retry_and_delay_are_kept() {
 fn details_are_capped_but_no_kind_is_lost() {
     let mut causes = merged((0..100).map(|n| Cause::Created(other(&format!("c{n}")))));
     causes.merge(Cause::Deleted(other("gone")).into());
-    causes.merge(Cause::Start.into());
+    causes.merge(Cause::Requeue.into());
     causes.merge(Cause::Created(other("c1")).into());
     assert_eq!(
         causes.to_string(),
         "ConfigMap shop/c0 created, ConfigMap shop/c1 created ×2, ConfigMap shop/c2 created, \
-         ConfigMap shop/c3 created and 98 more (start, deleted)"
+         ConfigMap shop/c3 created and 98 more (deleted, requeue)"
     );
     assert_eq!(causes.count(), 103);
     let kinds: Vec<_> = causes.kinds().iter().collect();
-    assert_eq!(kinds, [CauseKind::Start, CauseKind::Created, CauseKind::Deleted]);
+    assert_eq!(kinds, [CauseKind::Created, CauseKind::Deleted, CauseKind::Requeue]);
 }
 
 #[test]
 fn merging_merged_causes_is_merging_each() {
     let all: Vec<Cause> = (0..6)
         .map(|n| Cause::Created(other(&format!("c{n}"))))
-        .chain([Cause::Retry(1), Cause::Start, Cause::Deleted(own())])
+        .chain([Cause::Retry(1), Cause::Requeue, Cause::Deleted(own())])
         .collect();
     for split in 0..all.len() {
         let (first, second) = all.split_at(split);

@@ -15,7 +15,6 @@ mod fake;
 #[cfg(test)]
 mod tests;
 
-use evenkeel::manager::RegisterError;
 use evenkeel::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

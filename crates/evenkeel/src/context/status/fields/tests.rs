@@ -1,3 +1,5 @@
+//! Tests of the fields that a status update sets, and of its conversions.
+
 use std::borrow::Cow;
 use std::cell::Cell;
 

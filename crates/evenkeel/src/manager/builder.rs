@@ -1,0 +1,203 @@
+//! The builder of managers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::args::{Args, Program};
+use super::{Inner, Manager};
+use crate::cache::{Cache, CacheOptions};
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::connect::{self, ConfigError, Transport};
+use crate::controller::{Environment, OnReconcile};
+use crate::error::Result;
+use crate::events;
+use crate::journal::Record;
+use crate::random::Random;
+
+/// Builds a manager; see [`Manager::builder`].
+///
+/// [`build`](Self::build) takes a client, [`connect`](Self::connect) reads the configuration from
+/// the environment, and [`connect_with_args`](Self::connect_with_args) from the command line.
+#[must_use]
+pub struct ManagerBuilder {
+    name: String,
+    version: Option<String>,
+    crds: Vec<CustomResourceDefinition>,
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
+    cache: CacheOptions,
+    clock: Clock,
+    seed: Option<u64>,
+    grace_period: Option<Duration>,
+    on_reconcile: Option<OnReconcile>,
+}
+
+impl ManagerBuilder {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            version: None,
+            crds: Vec::new(),
+            kubeconfig: None,
+            context: None,
+            cache: CacheOptions::default(),
+            clock: Clock::system(),
+            seed: None,
+            grace_period: Some(Duration::from_secs(30)),
+            on_reconcile: None,
+        }
+    }
+
+    /// Sets the cache options.
+    pub fn cache(mut self, options: CacheOptions) -> Self {
+        self.cache = options;
+        self
+    }
+
+    /// Sets the wall clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets the seed of jitter and generated identifiers, for reproducible runs.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the grace period of the shutdown; 30 seconds unless set, unlimited if `None`.
+    pub fn graceful_shutdown_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.grace_period = timeout;
+        self
+    }
+
+    /// Calls `observe` with the record of each reconcile of each controller, for tests and metrics.
+    /// It runs on the worker, so it should return quickly.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use evenkeel::{Manager, client};
+    ///
+    /// static CONFLICTS: AtomicU64 = AtomicU64::new(0);
+    ///
+    /// let builder = Manager::builder("greeter").on_reconcile(|record| {
+    ///     let error = record.outcome.find::<client::Error>();
+    ///     if error.is_some_and(client::Error::is_conflict) {
+    ///         CONFLICTS.fetch_add(1, Ordering::Relaxed);
+    ///     }
+    /// });
+    /// # let _ = builder;
+    /// ```
+    pub fn on_reconcile(mut self, observe: impl Fn(&Record) + Send + Sync + 'static) -> Self {
+        self.on_reconcile = Some(Arc::new(observe));
+        self
+    }
+
+    /// Sets the operator's version for `--version`: `env!("CARGO_PKG_VERSION")` in the program's
+    /// crate.
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = Some(version.to_owned());
+        self
+    }
+
+    /// Adds a CRD to the output of `--print-crds`. The manager does not install it: that needs
+    /// permissions that an operator should not have.
+    pub fn crd<K: CustomResourceExt>(mut self) -> Self {
+        self.crds.push(K::crd());
+        self
+    }
+
+    /// Sets the kubeconfig, instead of the one from the environment.
+    pub fn kubeconfig(mut self, path: impl Into<Option<PathBuf>>) -> Self {
+        self.kubeconfig = path.into();
+        self
+    }
+
+    /// Sets the context of the kubeconfig, instead of its current context.
+    pub fn context(mut self, name: impl Into<Option<String>>) -> Self {
+        self.context = name.into();
+        self
+    }
+
+    /// Connects to the cluster of [`kubeconfig`](Self::kubeconfig), the variable `KUBECONFIG`, the
+    /// in-cluster service account, or `~/.kube/config`, in this order.
+    ///
+    /// For programs that parse their own command line. They set up logging themselves, for example
+    /// with [`logging::init`](crate::logging::init).
+    ///
+    /// # Errors
+    /// When there is no usable configuration; the error lists the sources that were tried.
+    pub async fn connect(mut self) -> Result<Manager, ConfigError> {
+        let transport = connect::connect(self.kubeconfig.take(), self.context.take()).await?;
+        Ok(self.over(transport))
+    }
+
+    /// Parses the command line, initializes logging, and [connects](Self::connect).
+    ///
+    /// | flag | |
+    /// |---|---|
+    /// | `--kubeconfig FILE` | overrides [`kubeconfig`](Self::kubeconfig) |
+    /// | `--context NAME` | overrides [`context`](Self::context) |
+    /// | `--log-level LEVEL` | see [`logging::init`](crate::logging::init) |
+    /// | `--print-crds` | prints the YAML of every [`crd`](Self::crd) and exits |
+    /// | `--help`, `--version` | print and exit |
+    ///
+    /// Any other argument exits with code 2. A program with its own flags parses them itself and
+    /// calls [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// Same as [`connect`](Self::connect).
+    pub async fn connect_with_args(mut self) -> Result<Manager, ConfigError> {
+        let program =
+            Program { name: &self.name, version: self.version.as_deref(), crds: &self.crds };
+        let Args { kubeconfig, context, .. } = program.start(std::env::args_os().skip(1));
+        self.kubeconfig = kubeconfig.or(self.kubeconfig);
+        self.context = context.or(self.context);
+        self.connect().await
+    }
+
+    /// Builds the manager with an existing client.
+    ///
+    /// The client must not retry (`kube::Config::default_retry` off): the runtime has its own
+    /// deadlines and backoff.
+    #[must_use]
+    pub fn build(self, client: kube::Client) -> Manager {
+        self.over(client.into())
+    }
+
+    fn over(self, transport: Transport) -> Manager {
+        let mut random = self.seed.map_or_else(Random::from_entropy, Random::new);
+        let mut options = self.cache;
+        options.seed = options.seed.or_else(|| Some(random.next()));
+        let cache = Cache::over(transport.clone(), options);
+        let names = Random::new(random.next());
+        let client = Client::new(transport, cache, &self.name, names);
+        let (event_sender, event_writer) = events::channel();
+        let environment =
+            Environment::new(client, self.clock, random, event_sender, self.on_reconcile);
+        Manager(Arc::new(Inner {
+            environment,
+            name: self.name.into(),
+            grace_period: self.grace_period,
+            cached_types: Mutex::default(),
+            event_writer,
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    /// Makes the run reproducible: seeds all randomness with `seed`, and starts a wall clock at
+    /// `start` that follows tokio's clock.
+    pub fn deterministic(self, seed: u64, start: Timestamp) -> Self {
+        self.seed(seed).clock(Clock::starting_at(start))
+    }
+}
