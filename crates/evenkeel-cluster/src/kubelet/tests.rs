@@ -160,26 +160,23 @@ async fn a_deleted_pod_stops_within_its_grace_period() {
     {
         cluster.create::<Pod>(pod(simulation, "Always")).await;
         cluster.until_one::<Pod>("one", crate::pods::is_ready).await;
-        let started = Instant::now();
+        let (started, states) = (Instant::now(), cluster.record::<Pod>().await);
         cluster
             .api::<Pod>()
             .delete("one", &DeleteParams::default().grace_period(grace))
             .await
             .unwrap();
-        let mut codes = Vec::new();
-        cluster
-            .until::<Pod>("it is deleted", |pods| {
-                if let Some(pod) = pods.get("one") {
-                    // The final delete has no grace period.
-                    let period = pod.metadata.deletion_grace_period_seconds;
-                    assert!([Some(0), Some(i64::from(grace))].contains(&period), "{period:?}");
-                    let state = container(pod).and_then(|container| container.state.as_ref());
-                    codes.extend(state.and_then(|s| Some(s.terminated.as_ref()?.exit_code)));
-                }
-                pods.is_empty()
-            })
-            .await;
+        cluster.until::<Pod>("it is deleted", BTreeMap::is_empty).await;
         assert_eq!(started.elapsed().as_secs(), took, "{simulation} {grace}");
+        let mut codes = Vec::new();
+        for pod in states.finish().await {
+            // The final delete has no grace period.
+            let period = pod.metadata.deletion_grace_period_seconds;
+            let deleted = pod.metadata.deletion_timestamp.is_some();
+            assert!(!deleted || [Some(0), Some(i64::from(grace))].contains(&period), "{period:?}");
+            let state = container(&pod).and_then(|container| container.state.as_ref());
+            codes.extend(state.and_then(|s| Some(s.terminated.as_ref()?.exit_code)));
+        }
         codes.dedup();
         if grace > 0 {
             assert_eq!(codes, [code], "{simulation} {grace}");
@@ -360,19 +357,14 @@ async fn a_deleted_sleep_is_killed_at_the_end_of_its_grace_period() {
     let one = cluster.until_one::<Pod>("one", |_| true).await;
     assert!(one.metadata.deletion_timestamp.is_some());
     assert_eq!((phase(&one), conditions(&one)["Ready"].as_str()), ("Running", "True"));
-    let mut end = None;
-    cluster
-        .until::<Pod>("it is deleted", |pods| {
-            let one = pods.get("one").filter(|pod| crate::pods::is_terminal(pod));
-            end = one.cloned().or(end.take());
-            pods.is_empty()
-        })
-        .await;
+    let states = cluster.record::<Pod>().await;
+    cluster.until::<Pod>("it is deleted", BTreeMap::is_empty).await;
     assert_eq!(started.elapsed().as_secs(), 30);
-    let end = end.unwrap();
-    let state = container(&end).unwrap().state.clone().unwrap().terminated.unwrap();
+    let states = states.finish().await;
+    let end = states.iter().rfind(|pod| crate::pods::is_terminal(pod)).unwrap();
+    let state = container(end).unwrap().state.clone().unwrap().terminated.unwrap();
     assert_eq!(
-        (phase(&end), state.exit_code, state.reason.as_deref()),
+        (phase(end), state.exit_code, state.reason.as_deref()),
         ("Failed", 137, Some("Error"))
     );
 }

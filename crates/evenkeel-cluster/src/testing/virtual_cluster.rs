@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::cache::CacheOptions;
-use evenkeel::{Manager, Object};
+use evenkeel::cache::{CacheOptions, Subscription};
+use evenkeel::{Kind, Manager, Object};
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{Cluster, ClusterOptions};
@@ -73,9 +74,36 @@ impl VirtualCluster {
         objects.remove(name).unwrap()
     }
 
+    /// Records every state of the objects of a type from now on; a wait may skip some of them.
+    pub(crate) async fn record<K: Object>(&self) -> Recording<K> {
+        let observer = observer(&self.client);
+        let (states, informer) = (Arc::default(), observer.cache().informer(&Kind::of::<K>()));
+        let recorded: Arc<Mutex<Vec<_>>> = Arc::clone(&states);
+        let subscription = informer.unwrap().subscribe(move |event| {
+            recorded.lock().extend(event.new().map(|entry| entry.decode::<K>().unwrap()));
+        });
+        subscription.wait_until_synced().await.unwrap();
+        Recording { states, _subscription: subscription, _observer: observer }
+    }
+
     /// Advances virtual time.
     pub(crate) async fn advance(&self, time: Duration) {
         tokio::time::sleep(time).await;
+    }
+}
+
+/// The states of objects since [`VirtualCluster::record`].
+pub(crate) struct Recording<K> {
+    states: Arc<Mutex<Vec<Arc<K>>>>,
+    _subscription: Subscription,
+    _observer: Manager,
+}
+
+impl<K> Recording<K> {
+    /// Returns the states in order.
+    pub(crate) async fn finish(self) -> Vec<Arc<K>> {
+        super::wait_until_idle().await;
+        std::mem::take(&mut self.states.lock())
     }
 }
 
