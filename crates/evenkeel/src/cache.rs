@@ -96,6 +96,23 @@ use crate::watch::History;
 /// The cache of all types that a program reads.
 ///
 /// Types are declared first, and watched from their first use. Clones share one cache.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+/// # async fn example(manager: &Manager) -> Result<()> {
+/// use evenkeel::Kind;
+///
+/// let (cache, kind) = (manager.cache(), Kind::of::<Pod>());
+/// cache.declare(&kind, TypeOptions::new().namespaces(["shop"]))?;
+/// let informer = cache.informer(&kind)?;
+/// informer.wait_until_synced().await?;
+/// for entry in informer.list().label("app", "web").entries()? {
+///     println!("{}", entry.meta().key());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Cache(Arc<Inner>);
 
@@ -232,6 +249,15 @@ impl Cache {
     /// Changes the namespaces of a type that was declared with namespaces. Objects of added
     /// namespaces are added, those of removed ones are removed, both with events.
     ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # fn example(manager: &Manager) -> Result<()> {
+    /// manager.cache().set_namespaces(&evenkeel::Kind::of::<Pod>(), ["shop", "pay"])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When the type is not declared, or declared for all namespaces.
     pub fn set_namespaces<N: Into<String>>(
@@ -258,6 +284,18 @@ impl Cache {
 
     /// Indexes objects of type `K` by the values that `function` returns. The type may be declared
     /// later.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(manager: &Manager) -> Result<()> {
+    /// manager.cache().index::<Pod>("node", |pod| {
+    ///     pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
+    /// })?;
+    /// let pods = manager.client().list::<Pod>().index("node", "node-1").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When the type is declared `metadata_only`, or has an index of that name.
@@ -288,6 +326,19 @@ impl Cache {
 
     /// Indexes objects by the values that `function` returns for their metadata, without decoding
     /// them.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # fn example(manager: &Manager) -> Result<()> {
+    /// use evenkeel::Kind;
+    ///
+    /// manager.cache().index_meta(&Kind::of::<Pod>(), "app", |meta| {
+    ///     meta.label("app").map(str::to_owned).into_iter().collect()
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When the type has an index of that name.

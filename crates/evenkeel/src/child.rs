@@ -58,6 +58,19 @@ impl Client {
     /// the type does not have are kept. Prefer [`Client::apply`], which needs no read and does not
     /// change the fields of other managers.
     ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+    /// client
+    ///     .create_or_update(key, |map: &mut ConfigMap| {
+    ///         map.data.get_or_insert_default().insert("level".to_owned(), "info".to_owned());
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When the API server rejects the request or does not respond.
     pub async fn create_or_update<K: Object + Default>(
@@ -86,6 +99,16 @@ impl Client {
     }
 
     /// Sets `owner` as the controller of an existing object that has none.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key, owner: &Pod) -> Result<()> {
+    /// let Some(map) = client.get::<ConfigMap>(key).await? else { return Ok(()) };
+    /// client.adopt(owner, &*map).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`AdoptError::Owner`] if the object has another controller or the owner reference is

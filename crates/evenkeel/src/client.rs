@@ -68,6 +68,18 @@ use warnings::Warnings;
 /// A client of one cluster: cached reads, live reads and writes.
 ///
 /// Cheap to clone. A controller's client has the controller's name as field manager.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::{Pod, Secret};
+/// # async fn example(manager: &Manager) -> Result<()> {
+/// let client = manager.client();
+/// let pods = client.list::<Pod>().in_namespace("shop").await?; // from the cache
+/// let secret = client.live().get::<Secret>(&Key::namespaced("shop", "token")).await?;
+/// client.delete_by_key::<Pod>(&Key::namespaced("shop", "old")).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     /// Behind one `Arc`, since each reconcile clones the client.
@@ -103,6 +115,16 @@ impl Client {
     }
 
     /// Returns the same client with another field manager.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+    /// # async fn example(client: &evenkeel::client::Client, map: &ConfigMap) -> Result<()> {
+    /// let migration = client.with_field_manager("migration");
+    /// migration.apply(map).force().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_field_manager(&self, field_manager: &str) -> Self {
         Self { field_manager: field_manager.into(), ..self.clone() }

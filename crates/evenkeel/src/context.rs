@@ -107,6 +107,17 @@ impl<K: AnyObject> Context<K> {
     /// that an object created in between is not changed either.
     ///
     /// [`Client::apply`] is for objects that are not owned.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    /// # async fn example(cx: &Context<Pod>) -> Result<()> {
+    /// let mut map = ConfigMap::default();
+    /// map.metadata.name = Some(evenkeel::child_name(cx.key().name(), "settings"));
+    /// cx.apply_owned(map).force().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn apply_owned<C: Object>(&self, child: C) -> Write<'_, C> {
         self.apply_owned_as(Kind::of::<C>(), child)
     }

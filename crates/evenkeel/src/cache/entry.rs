@@ -19,6 +19,19 @@ use crate::nulls;
 pub(super) type Typed = Arc<dyn Any + Send + Sync>;
 
 /// A cached object. Immutable; a newer state is another entry.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+/// # async fn example(client: &evenkeel::client::Client) -> Result<()> {
+/// for entry in client.list::<Pod>().entries().await? {
+///     if entry.meta().label("app") == Some("web") {
+///         let pod = entry.decode::<Pod>()?;
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Entry {
     kind: Kind,

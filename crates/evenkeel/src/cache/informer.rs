@@ -306,6 +306,23 @@ impl Informer {
     ///
     /// The handler runs in its own task. If it lags behind by thousands of events, events of one
     /// object are merged. A panic of the handler is logged and counted.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(manager: &Manager) -> Result<()> {
+    /// use evenkeel::{Kind, ObjectEvent};
+    ///
+    /// let informer = manager.cache().informer(&Kind::of::<Pod>())?;
+    /// let subscription = informer.subscribe(|event| {
+    ///     if let ObjectEvent::Deleted { old, .. } = event {
+    ///         println!("deleted {}", old.meta().key());
+    ///     }
+    /// });
+    /// subscription.wait_until_synced().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn subscribe(&self, handler: impl FnMut(ObjectEvent) + Send + 'static) -> Subscription {
         self.shared().subscribe(self.0.clone(), false, handler)
     }

@@ -16,6 +16,18 @@ use crate::uid::Uid;
 use crate::version::Version;
 
 /// The metadata of a cached object, available without decoding the object.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+/// # async fn example(client: &evenkeel::client::Client) -> Result<()> {
+/// for entry in client.list::<Pod>().entries().await? {
+///     let meta = entry.meta();
+///     println!("{} at {}: {:?}", meta.key(), meta.version(), meta.controller());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meta {
     pub(crate) key: Key,

@@ -53,6 +53,17 @@ pub struct Delete<'a> {
 
 impl Client {
     /// Deletes the object, with its uid as precondition. A missing object is not an error.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+    /// if let Some(map) = client.get::<ConfigMap>(key).await? {
+    ///     let existed = client.delete(&*map).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete<K: Object>(&self, object: &K) -> Delete<'_> {
         let delete = Delete::new(self, Kind::of::<K>(), Key::of(object));
         match &object.meta().uid {
@@ -62,6 +73,15 @@ impl Client {
     }
 
     /// Deletes the object with this key, without a uid precondition.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+    /// client.delete_by_key::<Pod>(key).grace_period(Duration::ZERO).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete_by_key<K: Object>(&self, key: &Key) -> Delete<'_> {
         Delete::new(self, Kind::of::<K>(), key.clone())
     }

@@ -67,6 +67,14 @@ impl<'a> Dynamic<'a> {
     }
 
     /// Waits until `condition` is true for the object in the cache; see [`Client::wait_for`].
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # async fn example(client: &evenkeel::client::Client, kind: &evenkeel::Kind, key: &Key) -> Result<()> {
+    /// client.dynamic(kind).wait_for(key, |object| object.is_some()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_for(
         &self,
         key: &Key,

@@ -21,6 +21,22 @@ impl Client {
     /// Creates or updates the CRD of `K` and waits until it is established. Call it before the type
     /// is watched.
     ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    /// # struct Widget;
+    /// # impl CustomResourceExt for Widget {
+    /// #     fn crd() -> CustomResourceDefinition { unimplemented!() }
+    /// #     fn crd_name() -> &'static str { unimplemented!() }
+    /// #     fn api_resource() -> evenkeel::kube::core::ApiResource { unimplemented!() }
+    /// #     fn shortnames() -> &'static [&'static str] { &[] }
+    /// # }
+    /// # async fn example(client: &evenkeel::client::Client) -> Result<()> {
+    /// client.install_crd::<Widget>().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When the API server rejects the CRD, or it is not established within a minute.
     pub async fn install_crd<K: CustomResourceExt>(&self) -> Result<(), Error> {

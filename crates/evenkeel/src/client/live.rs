@@ -51,6 +51,15 @@ impl<'a> Live<'a> {
 
     /// Returns the object, if it exists.
     ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Secret;
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+    /// let secret = client.live().get::<Secret>(key).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When the API server rejects the request or does not respond.
     pub async fn get<K: Object>(self, key: &Key) -> Result<Option<K>, Error> {

@@ -21,6 +21,17 @@ impl Client {
     /// The type must be cached: the reconciled type and the types that a controller owns or watches
     /// are; others are declared with `reads`.
     ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Secret;
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+    /// if let Some(secret) = client.get::<Secret>(&key.sibling("token")).await? {
+    ///     println!("{}", secret.name_any());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When the type is not cached, or the object does not decode as `K`.
     pub fn get<'a, K: Object>(
@@ -50,6 +61,16 @@ impl Client {
     }
 
     /// Returns the object's metadata and JSON from the cache without decoding it, if it exists.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+    /// let pod = client.peek::<Pod>(key).await?;
+    /// let app = pod.as_ref().and_then(|pod| pod.meta().label("app"));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When the type is not cached.

@@ -10,6 +10,23 @@ use super::error::Error;
 ///
 /// Most reconcilers do not need it: an error requeues the key, and the next reconcile reads again.
 ///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+/// use evenkeel::client::retry_on_conflict;
+///
+/// retry_on_conflict(|| async {
+///     let Some(mut map) = client.live().get::<ConfigMap>(key).await? else { return Ok(()) };
+///     map.labels_mut().insert("seen".to_owned(), "true".to_owned());
+///     client.update(&map).await?;
+///     Ok(())
+/// })
+/// .await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// The error of the last run.
 pub async fn retry_on_conflict<T, F>(mut write: impl FnMut() -> F) -> Result<T, Error>

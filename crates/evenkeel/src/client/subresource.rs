@@ -23,6 +23,16 @@ pub struct Subresource<'a> {
 
 impl Client {
     /// Returns a subresource of an object: `client.subresource::<Deployment>(&key, "scale")`.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+    /// # use evenkeel::k8s_openapi::api::autoscaling::v1::Scale;
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+    /// let scale = client.subresource::<Deployment>(key, "scale").get::<Scale>().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn subresource<K: Object>(&self, key: &Key, name: &'static str) -> Subresource<'_> {
         self.subresource_of(Kind::of::<K>(), key, name)

@@ -199,6 +199,18 @@ pub enum WaitError {
 
 impl WaitError {
     /// Returns whether the condition was not met in time.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(client: &evenkeel::client::Client, key: &Key) -> Result<()> {
+    /// match client.wait_for::<Pod>(key, |pod| pod.is_some()).await {
+    ///     Err(error) if error.is_timeout() => println!("{error}"),
+    ///     found => drop(found?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Timeout(_))

@@ -9,6 +9,15 @@ impl<K: AnyObject> Context<K> {
     ///
     /// `reason` is one word in CamelCase, `note` a sentence. Repeats are merged into a series. The
     /// call does not block, and a failure to write the event is only logged.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # fn example(cx: &Context<Pod>) -> Result<()> {
+    /// cx.event("Scaled", "scaled from 2 to 3 replicas");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn event(&self, reason: &str, note: &str) {
         self.record_event(false, reason, note);
     }
