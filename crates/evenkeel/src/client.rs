@@ -32,6 +32,8 @@ mod retry;
 
 mod subresource;
 
+mod typed;
+
 mod wait;
 
 mod warnings;
