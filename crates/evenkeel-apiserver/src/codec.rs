@@ -20,7 +20,6 @@ use crate::storage::{Labels, Record, UnsavedRecord};
 pub(crate) fn to_unsaved_record(
     resource: &Resource,
     mut object: Value,
-    origin: Origin,
 ) -> Result<UnsavedRecord, Status> {
     normalize_numbers(resource, &mut object);
     to_storage_version(resource, &mut object)?;
@@ -54,7 +53,7 @@ pub(crate) fn to_unsaved_record(
     unsaved.labels = labels;
     unsaved.fields = selectable;
     unsaved.epoch = match resource.custom() {
-        Some(custom) if !is_normalized(resource, custom, &object, origin)? => NOT_NORMALIZED,
+        Some(custom) if !is_normalized(custom, &object)? => NOT_NORMALIZED,
         _ => resource.epoch,
     };
     unsaved.uid = uid;
@@ -64,30 +63,13 @@ pub(crate) fn to_unsaved_record(
 /// The epoch of bodies that must be normalized on read, whatever the schema.
 const NOT_NORMALIZED: u32 = u32::MAX;
 
-/// The origin of an object that is about to be stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Decoded by its schema.
-    Decoded,
-    /// Merged from an applied configuration, or with parts that are stored in another version: a
-    /// custom object may have fields unknown to its schema and lack defaults.
-    Merged,
-}
-
-/// Returns whether a custom object is stored as it is read. Applied objects are stored as sent, and
-/// objects written in another version lack the defaults of the storage version. Reading prunes
-/// unknown fields, sets defaults and drops empty metadata, so the next write is a change.
-fn is_normalized(
-    resource: &Resource,
-    custom: &Custom,
-    object: &Value,
-    origin: Origin,
-) -> Result<bool, Status> {
+/// Returns whether a custom object is stored as it is read. Reading prunes unknown fields, sets
+/// defaults and drops empty metadata, so the next write is a change. Stored objects differ from that
+/// if they were applied or changed by a webhook with unknown fields, written in another version,
+/// created without their status, or got the parent of a default by a write to their Scale.
+fn is_normalized(custom: &Custom, object: &Value) -> Result<bool, Status> {
     if has_empty_metadata(object) {
         return Ok(false);
-    }
-    if origin == Origin::Decoded && resource.api_version == resource.storage_version {
-        return Ok(true);
     }
     let mut normalized = object.clone();
     prune_and_default(custom, &mut normalized)?;
@@ -147,21 +129,13 @@ fn drop_empty_lists(resource: &Resource, object: &mut Value) {
 }
 
 /// Changes an unsaved object as a round trip through storage would.
-pub(crate) fn round_trip_storage(
-    resource: &Resource,
-    object: &mut Value,
-    origin: Origin,
-) -> Result<(), Status> {
+pub(crate) fn round_trip_storage(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     drop_empty_lists(resource, object);
     replace_null_bytes(resource, object);
     normalize_numbers(resource, object);
-    if let Some(custom) = resource.custom() {
-        if resource.api_version != resource.storage_version {
-            to_storage_version(resource, object)?;
-            from_storage_version(resource, object)?;
-        } else if origin == Origin::Merged {
-            prune_and_default(custom, object)?;
-        }
+    if resource.is_custom() {
+        to_storage_version(resource, object)?;
+        from_storage_version(resource, object)?;
     }
     Ok(())
 }

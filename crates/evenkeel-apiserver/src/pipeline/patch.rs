@@ -16,7 +16,6 @@ use crate::context::RequestContext;
 use crate::json;
 use crate::request::negotiate;
 use crate::request::query::FieldValidation;
-use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
 
 pub(crate) use config::Config;
@@ -73,11 +72,6 @@ pub(crate) fn kind(cx: &RequestContext) -> Result<Kind, Status> {
         }
         _ => Err(Status::unsupported_patch()),
     }
-}
-
-/// Returns whether a request is a server-side apply.
-pub(crate) fn is_apply(cx: &RequestContext) -> bool {
-    cx.verb == Verb::Patch && matches!(kind(cx), Ok(Kind::Apply))
 }
 
 /// A parsed patch.

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use evenkeel_apply::managed::ignore_managed_fields_timestamps;
 use serde_json::Value;
 
-use super::patch::is_apply;
 use super::validate::Admitted;
-use crate::codec::{self, Origin};
+use crate::codec;
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::resource::Resource;
@@ -91,7 +90,7 @@ pub(crate) async fn create(
             return Err(already_exists(resource, &existing));
         }
         // The sent resourceVersion is kept: only storage would remove it.
-        codec::round_trip_storage(resource, &mut object, origin(cx))?;
+        codec::round_trip_storage(resource, &mut object)?;
         return Ok(Persisted::Value(object));
     }
     // Storage checks it, so a dry run does not, and other errors come first. A value that is not a
@@ -102,7 +101,7 @@ pub(crate) async fn create(
         return Err(Status::without_reason(500, message));
     }
     set_meta(&mut object, "resourceVersion", None);
-    let unsaved = check_size(codec::to_unsaved_record(resource, object, origin(cx))?)?;
+    let unsaved = check_size(codec::to_unsaved_record(resource, object)?)?;
     match resource.table.create(key, unsaved).await {
         Ok(record) => {
             if let Some(reservation) = reservation {
@@ -151,11 +150,8 @@ pub(crate) async fn store(
     if current.update_view.is_some() {
         resource.canonicalize(&mut object);
     }
-    // What is kept of an object that is stored in another version has the defaults of that one.
-    let migrates = resource.is_custom() && record.version != resource.storage_version;
-    let origin = if migrates { Origin::Merged } else { origin(cx) };
     if dry_run {
-        codec::round_trip_storage(resource, &mut object, origin)?;
+        codec::round_trip_storage(resource, &mut object)?;
         return Ok(Some(Persisted::Value(object)));
     }
     // A new timestamp in managedFields alone is not a change.
@@ -164,7 +160,7 @@ pub(crate) async fn store(
     if object == current.value && codec::is_current(resource, record) && !always {
         return Ok(Some(Persisted::Stored(record.clone())));
     }
-    let unsaved = check_size(codec::to_unsaved_record(resource, object, origin)?)?;
+    let unsaved = check_size(codec::to_unsaved_record(resource, object)?)?;
     if codec::is_unchanged(&unsaved, record) && !always {
         return Ok(Some(Persisted::Stored(record.clone())));
     }
@@ -235,10 +231,6 @@ pub(crate) async fn remove_marked(
         }
     }
     Err(conflict(cx, name))
-}
-
-fn origin(cx: &RequestContext) -> Origin {
-    if is_apply(cx) { Origin::Merged } else { Origin::Decoded }
 }
 
 /// The maximum size of an etcd request, minus its overhead.
