@@ -13,7 +13,7 @@ use evenkeel_differ::coverage::Coverage;
 use evenkeel_differ::generate::{self, Theme, shared_crds};
 use evenkeel_differ::transcript::Transcript;
 use evenkeel_differ::{
-    Finding, KnownDifferences, Pair, RunError, Sequence, Server, render_report, shrink,
+    Difference, Finding, KnownDifferences, Pair, RunError, Sequence, Server, render_report, shrink,
 };
 use evenkeel_upstream::{Cluster, Options, locate};
 use tokio::sync::Semaphore;
@@ -202,6 +202,9 @@ async fn run(options: Run) -> anyhow::Result<bool> {
     for flaky in &summary.flaky {
         print_line(&format!("not reproducible: {flaky}"));
     }
+    for difference in &summary.not_compared {
+        print_line(&format!("not compared: {difference}"));
+    }
     for broken in &summary.broken {
         print_line(&format!("failed: {broken}"));
     }
@@ -245,7 +248,9 @@ impl Outcome {
         match again {
             Err(error) => Self::broken(sequence, &error),
             Ok(again) if again.unexplained.is_empty() => {
-                Self::Flaky(again, describe_flaky(sequence, first))
+                let what = first.unexplained.first();
+                let what = what.map_or_else(String::new, |what| describe(sequence, what));
+                Self::Flaky(again, what)
             }
             Ok(again) => Self::Different(again),
         }
@@ -286,9 +291,7 @@ async fn confirm_together(
     done
 }
 
-/// Describes the first difference of a flaky sequence.
-fn describe_flaky(sequence: &Sequence, finding: &Finding) -> String {
-    let Some(first) = finding.unexplained.first() else { return sequence.name.clone() };
+fn describe(sequence: &Sequence, difference: &Difference) -> String {
     let value = |value: &Option<serde_json::Value>| match value {
         Some(value) => value.to_string().chars().take(200).collect(),
         None => "nothing".to_owned(),
@@ -296,10 +299,10 @@ fn describe_flaky(sequence: &Sequence, finding: &Finding) -> String {
     format!(
         "{} step {} at {}: upstream {}, ours {}",
         sequence.name,
-        first.step + 1,
-        first.at,
-        value(&first.upstream),
-        value(&first.ours)
+        difference.step + 1,
+        difference.at,
+        value(&difference.upstream),
+        value(&difference.ours)
     )
 }
 
@@ -310,6 +313,7 @@ struct Summary {
     explained: usize,
     unexplained: usize,
     flaky: Vec<String>,
+    not_compared: Vec<String>,
     broken: Vec<String>,
     differing: Vec<(Sequence, Finding)>,
     coverage: Coverage,
@@ -351,6 +355,8 @@ impl Summary {
             }
         };
         self.explained += finding.explained;
+        let not_compared = finding.not_compared.iter();
+        self.not_compared.extend(not_compared.map(|difference| describe(sequence, difference)));
         self.coverage.count(sequence, &finding.upstream);
     }
 
@@ -389,8 +395,11 @@ impl Summary {
                 && let Some(first) = finding.unexplained.first()
             {
                 let short = shrink(pair, known, sequence, first).await;
-                let finding = pair.compare(&short, known).await?;
-                print_line(&render_report(&short, &finding));
+                let again = pair.compare(&short, known).await?;
+                print_line(&match again.unexplained.is_empty() {
+                    true => render_report(sequence, finding),
+                    false => render_report(&short, &again),
+                });
             }
         }
         Ok(())
