@@ -28,11 +28,13 @@ impl<K, V> AppendMap<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> AppendMap<K, V> {
+    #[inline]
     fn bucket(&self, key: &K) -> &Link<K, V> {
         &self.0[FixedState::default().hash_one(key) as usize % BUCKETS]
     }
 
     /// Returns the value of `key`.
+    #[inline]
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let mut link = self.bucket(key);
         while let Some(node) = link.get() {

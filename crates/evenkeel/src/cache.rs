@@ -56,6 +56,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -74,7 +75,7 @@ pub use meta::{Meta, Owner};
 pub use options::{CacheOptions, TypeOptions};
 pub use overlay::UnknownOutcome;
 pub(crate) use query::Query;
-pub(crate) use reader::{Found, LiveReads};
+pub(crate) use reader::LiveReads;
 pub use stats::{Health, Stats, TypeStats};
 pub use subscription::Subscription;
 pub(crate) use wait::{TimedOut, Waited};
@@ -123,7 +124,9 @@ struct Inner {
     types: RwLock<Types>,
     /// The contents of the first informer of each type, for lock-free reads. There is a later
     /// informer only if the first was stopped; its contents are found through `types`.
-    first: AppendMap<Kind, Arc<Contents>>,
+    first: Arc<AppendMap<Kind, Arc<Contents>>>,
+    /// The same by Rust type, for objects that are read as that type.
+    by_type: AppendMap<TypeId, Arc<Contents>>,
     /// Indexes of types that are not declared yet.
     pending_indexes: Mutex<BTreeMap<Kind, Vec<Index>>>,
     decoded: DecodedLru,
@@ -189,13 +192,20 @@ impl Cache {
 
     pub(crate) fn over(transport: Transport, options: CacheOptions) -> Self {
         let random = options.seed.map_or_else(Random::from_entropy, Random::new);
+        let first = Arc::new(AppendMap::<Kind, Arc<Contents>>::new());
+        let stores = first.clone();
+        let evict = move |entry: &Arc<Entry>| match stores.get(entry.kind()) {
+            Some(contents) => contents.store.evict(entry),
+            None => entry.evict(),
+        };
         Self(Arc::new(Inner {
             transport,
             random: Mutex::new(random),
             types: RwLock::new(Types::with_hasher(FixedState::default())),
-            first: AppendMap::new(),
+            first,
+            by_type: AppendMap::new(),
             pending_indexes: Mutex::default(),
-            decoded: DecodedLru::new(options.budget),
+            decoded: DecodedLru::new(options.budget, evict),
             tasks: Arc::new(Tasks::new()),
             history: History::default(),
             options,

@@ -24,12 +24,15 @@ const DECODED_FACTOR: usize = 7;
 const SWEEP_MIN: usize = 256;
 
 /// The LRU of one cache.
-#[derive(Debug)]
 pub(super) struct DecodedLru {
     budget: usize,
+    /// Evicts the decoded form of an entry.
+    evict: Box<Evict>,
     usage: Arc<Usage>,
     ring: Mutex<VecDeque<Weak<Entry>>>,
 }
+
+type Evict = dyn Fn(&Arc<Entry>) -> Option<Typed> + Send + Sync;
 
 #[derive(Debug, Default)]
 struct Usage {
@@ -52,8 +55,11 @@ impl Drop for Charge {
 }
 
 impl DecodedLru {
-    pub(super) fn new(budget: usize) -> Self {
-        Self { budget, usage: Arc::default(), ring: Mutex::default() }
+    pub(super) fn new(
+        budget: usize,
+        evict: impl Fn(&Arc<Entry>) -> Option<Typed> + Send + Sync + 'static,
+    ) -> Self {
+        Self { budget, evict: Box::new(evict), usage: Arc::default(), ring: Mutex::default() }
     }
 
     /// Returns the approximate size of the decoded objects.
@@ -108,7 +114,7 @@ impl DecodedLru {
             if entry.take_touched() {
                 ring.push_back(next);
             } else {
-                dropped.push((entry.evict(), entry));
+                dropped.push(((self.evict)(&entry), entry));
             }
         }
         let live = self.usage.objects.load(Ordering::Relaxed);

@@ -173,13 +173,41 @@ impl Entry {
         };
         drop(memo);
         let typed = typed.downcast().ok()?;
-        self.touched.store(true, Ordering::Relaxed);
+        self.touch();
         Some((typed, stays))
     }
 
-    /// Returns the decoded form if the cache keeps it.
-    pub(super) fn kept<K: Send + Sync + 'static>(&self) -> Option<Arc<K>> {
-        self.held().and_then(|(typed, stays)| stays.then_some(typed))
+    /// Returns whether the cache keeps this decoded form.
+    pub(super) fn keeps(&self, decoded: &Typed) -> bool {
+        match &*self.memo.lock() {
+            Memo::Cold | Memo::Shared(_) => false,
+            Memo::Hot(kept, _) | Memo::Pinned(kept) => Arc::ptr_eq(kept, decoded),
+        }
+    }
+
+    /// Returns the decoded form if it is kept as long as the entry.
+    pub(super) fn pinned(&self) -> Option<Typed> {
+        match &*self.memo.lock() {
+            Memo::Pinned(typed) => Some(typed.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns the decoded form, which the store keeps for this entry, as `K`.
+    #[inline]
+    pub(super) fn use_decoded<K: Send + Sync + 'static>(&self, decoded: &Typed) -> Option<Arc<K>> {
+        let typed = decoded.clone().downcast().ok()?;
+        self.touch();
+        Some(typed)
+    }
+
+    /// Records a use of the decoded form for the LRU.
+    #[inline]
+    fn touch(&self) {
+        // Most reads do not write, so that the cache line stays shared between cores.
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
     }
 
     fn decode_anew<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<K, DecodeError> {

@@ -93,6 +93,7 @@ impl Overlay {
     }
 
     /// Returns whether the store alone can serve reads.
+    #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.busy.load(Ordering::Acquire) == 0
     }

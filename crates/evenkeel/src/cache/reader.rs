@@ -4,6 +4,7 @@
 //! repeats it after it has waited for the sync, or resolved unknown outcomes of writes with live
 //! reads.
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,13 +16,13 @@ use serde_json::value::RawValue;
 
 use super::Cache;
 use super::contents::Contents;
-use super::entry::Entry;
+use super::entry::{DecodeError, Entry, Typed};
 use super::error::{ReadError, SyncError};
 use super::informer::Informer;
 use super::overlay::UnknownOutcome;
 use super::query::{Conditions, Query};
 use crate::key::Key;
-use crate::kind::Kind;
+use crate::kind::{AnyObject, Kind, Object};
 use crate::version::Version;
 
 /// The maximum number of single live reads; more objects are listed.
@@ -31,10 +32,11 @@ impl Contents {
     /// Calls `see` with the object of `key` if the store alone can serve the read, which is the
     /// common case; returns `None` if the informer must. `see` runs while the store is locked for
     /// writers.
+    #[inline]
     pub(super) fn get_ready<T>(
         &self,
         key: &Key,
-        see: impl FnOnce(&Arc<Entry>) -> T,
+        see: impl FnOnce(&Arc<Entry>, Option<&Typed>) -> T,
     ) -> Option<Option<T>> {
         if !self.sync.is_ready() || !self.overlay.is_idle() {
             return None;
@@ -52,7 +54,7 @@ impl Contents {
     pub(super) fn get<T>(
         &self,
         key: &Key,
-        see: impl FnOnce(&Arc<Entry>) -> T,
+        see: impl FnOnce(&Arc<Entry>, Option<&Typed>) -> T,
     ) -> Result<Option<T>, ReadError> {
         let kind = &self.kind;
         if !kind.namespaced() && key.namespace().is_some() {
@@ -63,7 +65,7 @@ impl Contents {
             return Ok(self.store.see(key, see));
         }
         match self.overlay.get(&self.store, key) {
-            Ok(found) => Ok(found.as_ref().map(see)),
+            Ok(found) => Ok(found.as_ref().map(|entry| see(entry, None))),
             Err(outcome) => {
                 Err(ReadError::UnknownOutcome { kind: kind.clone(), outcomes: vec![outcome] })
             }
@@ -96,24 +98,6 @@ impl Contents {
             return Vec::new();
         }
         self.overlay.list_known(&self.store, &conditions).unwrap_or_default()
-    }
-}
-
-/// The result of a read.
-pub(crate) enum Found<K> {
-    /// Decoded, with its resourceVersion.
-    Typed(Arc<K>, Version),
-    /// Not [decoded](Cache::typed) yet.
-    Untyped(Arc<Entry>),
-}
-
-impl<K> Found<K> {
-    /// Returns the resourceVersion.
-    pub(crate) fn version(&self) -> Version {
-        match self {
-            Self::Typed(_, version) => *version,
-            Self::Untyped(entry) => entry.meta().version(),
-        }
     }
 }
 
@@ -156,7 +140,7 @@ impl Cache {
     /// # Errors
     /// When the cache cannot serve the read; see [`ReadError`].
     pub fn get(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
-        self.read(kind, key, Arc::clone)
+        self.read(kind, key, |entry, _| entry.clone())
     }
 
     /// Calls `see` with the object of `key`. It runs while the store is locked for writers, so it
@@ -165,7 +149,7 @@ impl Cache {
         &self,
         kind: &Kind,
         key: &Key,
-        see: impl Fn(&Arc<Entry>) -> T,
+        see: impl Fn(&Arc<Entry>, Option<&Typed>) -> T,
     ) -> Result<Option<T>, ReadError> {
         match self.0.first.get(kind).and_then(|contents| contents.get_ready(key, &see)) {
             Some(found) => Ok(found),
@@ -173,16 +157,49 @@ impl Cache {
         }
     }
 
-    /// Returns the object of `key` decoded if it is kept decoded, otherwise its entry.
-    pub(crate) fn get_typed<K: Send + Sync + 'static>(
+    /// Returns the object of `key` and its resourceVersion if it is kept decoded as `K` and the
+    /// store alone can serve the read.
+    pub(crate) fn get_decoded<K: AnyObject>(
         &self,
         kind: &Kind,
         key: &Key,
-    ) -> Result<Option<Found<K>>, ReadError> {
-        self.read(kind, key, |entry| match entry.kept() {
-            Some(typed) => Found::Typed(typed, entry.meta().version()),
-            None => Found::Untyped(entry.clone()),
-        })
+    ) -> Option<(Arc<K>, Version)> {
+        let decoded = self.0.first.get(kind)?.get_ready(key, |entry, decoded| {
+            Some((entry.use_decoded(decoded?)?, entry.meta().version()))
+        });
+        decoded??
+    }
+
+    /// Same as [`Cache::get_decoded`], for a type that [`Cache::serves`]. The result fits into a
+    /// register.
+    #[inline]
+    pub(crate) fn get_hot<K: Object>(&self, key: &Key) -> Option<Arc<K>> {
+        let contents = self.0.by_type.get(&TypeId::of::<K>())?;
+        if !contents.sync.is_ready() || !contents.overlay.is_idle() {
+            return None;
+        }
+        // A found object is valid even if the informer is stopped concurrently.
+        contents.store.see(key, |entry, decoded| entry.use_decoded(decoded?))?
+    }
+
+    /// Records that objects of `kind` are read as `K`.
+    pub(crate) fn serves<K: Object>(&self, kind: &Kind) {
+        if let Some(contents) = self.0.first.get(kind) {
+            self.0.by_type.get_or_insert_with(&TypeId::of::<K>(), || contents.clone());
+        }
+    }
+
+    /// Returns an object that was read by key as `K`, as [`Cache::typed`] does, and stores the
+    /// decoded form where the next read by key finds it.
+    pub(crate) fn typed_by_key<K: AnyObject>(
+        &self,
+        entry: &Arc<Entry>,
+    ) -> Result<Arc<K>, DecodeError> {
+        let typed = self.typed::<K>(entry)?;
+        if let Some(contents) = self.0.first.get(entry.kind()) {
+            contents.store.promote(entry, &(typed.clone() as Typed));
+        }
+        Ok(typed)
     }
 
     /// Lists the objects that match `query`, ordered by key.

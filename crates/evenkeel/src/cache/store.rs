@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Slot;
+use hashbrown::hash_table::Entry as Place;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 pub(super) use self::index::{Definition, UnknownIndex};
 
 use self::index::Index;
-use super::entry::Entry;
+use super::entry::{Entry, Typed};
 use super::query::Conditions;
 use crate::key::Key;
 
@@ -31,7 +31,23 @@ const SHARDS: usize = 32;
 /// Stores with more objects are freed in a separate thread.
 const FREE_IN_THREAD: usize = 1_000;
 
-type Shard = RwLock<HashTable<Arc<Entry>>>;
+type Shard = RwLock<HashTable<Slot>>;
+
+/// An object of a shard.
+#[derive(Debug)]
+struct Slot {
+    /// The key of the entry, here as well so that a lookup needs no other cache line to compare it.
+    key: Key,
+    entry: Arc<Entry>,
+    /// The decoded form if the entry keeps it, so that a read by key locks only the shard.
+    decoded: Option<Typed>,
+}
+
+impl Slot {
+    fn new(entry: &Arc<Entry>) -> Self {
+        Self { key: entry.meta().key.clone(), entry: entry.clone(), decoded: entry.pinned() }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Store {
@@ -54,6 +70,7 @@ impl Store {
         }
     }
 
+    #[inline]
     fn hash(&self, key: &str) -> (u64, &Shard) {
         let hash = self.hasher.hash_one(key);
         // The table uses the lowest and highest bits.
@@ -63,13 +80,49 @@ impl Store {
 
     /// Returns the object of `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
-        self.see(key, Arc::clone)
+        self.see(key, |entry, _| entry.clone())
     }
 
-    /// Calls `see` with the object of `key`, without a reference count.
-    pub(super) fn see<T>(&self, key: &Key, see: impl FnOnce(&Arc<Entry>) -> T) -> Option<T> {
+    /// Calls `see` with the object of `key` and its decoded form if there is one.
+    #[inline]
+    pub(super) fn see<T>(
+        &self,
+        key: &Key,
+        see: impl FnOnce(&Arc<Entry>, Option<&Typed>) -> T,
+    ) -> Option<T> {
         let (hash, shard) = self.hash(key.as_str());
-        shard.read().find(hash, |entry| entry.meta().key == *key).map(see)
+        let shard = shard.read();
+        let slot = shard.find(hash, |slot| slot.key == *key)?;
+        Some(see(&slot.entry, slot.decoded.as_ref()))
+    }
+
+    /// Stores the decoded form beside the object if it is still stored and keeps that form.
+    pub(super) fn promote(&self, entry: &Arc<Entry>, decoded: &Typed) {
+        if !entry.keeps(decoded) {
+            return;
+        }
+        self.with_slot(entry, |slot| {
+            // The form may have been evicted since.
+            slot.decoded = entry.keeps(decoded).then(|| decoded.clone());
+        });
+    }
+
+    /// Evicts the decoded form of an object. The caller drops the returned value outside of locks.
+    pub(super) fn evict(&self, entry: &Arc<Entry>) -> Option<Typed> {
+        // Both references are removed under the lock of the shard, so that no concurrent `promote`
+        // adds one in between.
+        let evicted = self.with_slot(entry, |slot| {
+            slot.decoded = None;
+            entry.evict()
+        });
+        evicted.unwrap_or_else(|| entry.evict())
+    }
+
+    /// Calls `change` with the slot of `entry`, if it is stored.
+    fn with_slot<T>(&self, entry: &Arc<Entry>, change: impl FnOnce(&mut Slot) -> T) -> Option<T> {
+        let (hash, shard) = self.hash(entry.meta().key.as_str());
+        let mut shard = shard.write();
+        shard.find_mut(hash, |slot| Arc::ptr_eq(&slot.entry, entry)).map(change)
     }
 
     /// Inserts an object; returns the previous one of the same key.
@@ -81,15 +134,16 @@ impl Store {
         let (hash, shard) = self.hash(key.as_str());
         let mut index = self.index.write();
         let mut shard = shard.write();
-        let rehash = |entry: &Arc<Entry>| self.hasher.hash_one(entry.meta().key.as_str());
-        let old = match shard.entry(hash, |entry| entry.meta().key == *key, rehash) {
-            Slot::Occupied(mut slot) => Some(std::mem::replace(slot.get_mut(), new.clone())),
-            Slot::Vacant(slot) => {
-                slot.insert(new.clone());
+        let rehash = |slot: &Slot| self.hasher.hash_one(slot.key.as_str());
+        let old = match shard.entry(hash, |slot| slot.key == *key, rehash) {
+            Place::Occupied(mut place) => Some(std::mem::replace(place.get_mut(), Slot::new(new))),
+            Place::Vacant(place) => {
+                place.insert(Slot::new(new));
                 None
             }
         };
         drop(shard);
+        let old = old.map(|slot| slot.entry);
         index.put(old.as_ref(), new, values);
         drop(index);
         self.bytes.fetch_add(new.size(), Ordering::Relaxed);
@@ -105,8 +159,9 @@ impl Store {
         let (hash, shard) = self.hash(key.as_str());
         let mut index = self.index.write();
         let mut shard = shard.write();
-        let (old, _) = shard.find_entry(hash, |entry| entry.meta().key == *key).ok()?.remove();
+        let (slot, _) = shard.find_entry(hash, |slot| slot.key == *key).ok()?.remove();
         drop(shard);
+        let old = slot.entry;
         index.remove(&old);
         drop(index);
         self.bytes.fetch_sub(old.size(), Ordering::Relaxed);

@@ -47,6 +47,7 @@ impl SyncState {
     }
 
     /// Returns whether reads in all watched namespaces can be served.
+    #[inline]
     pub(super) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
     }

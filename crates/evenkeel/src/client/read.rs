@@ -9,11 +9,12 @@ use serde::de::DeserializeOwned;
 use super::Client;
 use super::error::Error;
 use super::lazy::LazyList;
-use crate::cache::{Cache, Entry, Found, Query};
+use crate::cache::{Cache, Entry, Query};
 use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{AnyObject, Kind, Object};
 use crate::select::{CacheOperation, Select};
+use crate::version::Version;
 
 impl Client {
     /// Returns the object from the cache, if it exists.
@@ -34,11 +35,16 @@ impl Client {
     ///
     /// # Errors
     /// When the type is not cached, or the object does not decode as `K`.
-    pub fn get<'a, K: Object>(
-        &'a self,
-        key: &'a Key,
-    ) -> impl Future<Output = Result<Option<Arc<K>>, Error>> + Send + 'a {
-        self.get_as(Kind::of::<K>(), key)
+    pub async fn get<K: Object>(&self, key: &Key) -> Result<Option<Arc<K>>, Error> {
+        // The common case, apart from the others: it needs neither the kind nor their state.
+        if self.operations.is_none()
+            && let Some(object) = self.shared.cache.get_hot(key)
+        {
+            return Ok(Some(object));
+        }
+        let kind = Kind::of::<K>();
+        self.shared.cache.serves::<K>(&kind);
+        self.get_as(kind, key).await
     }
 
     /// Returns the object of `kind` from the cache as `K`, if it exists.
@@ -47,15 +53,12 @@ impl Client {
         kind: Kind,
         key: &Key,
     ) -> Result<Option<Arc<K>>, Error> {
-        let read = |cache: &Cache| cache.get_typed::<K>(&kind, key);
-        let found = self.shared.cache.read_through(&kind, read, &self.live()).await?;
-        if let Some(operations) = &self.operations {
-            let version = found.as_ref().map(Found::version);
-            operations.record_read(ReadRecord::get(&kind, key, version));
+        if let Some((object, version)) = self.shared.cache.get_decoded(&kind, key) {
+            self.record_get(&kind, key, Some(version));
+            return Ok(Some(object));
         }
-        match found {
-            Some(Found::Typed(typed, _)) => Ok(Some(typed)),
-            Some(Found::Untyped(entry)) => Ok(Some(self.shared.cache.typed::<K>(&entry)?)),
+        match self.entry(&kind, key).await? {
+            Some(entry) => Ok(Some(self.shared.cache.typed_by_key(&entry)?)),
             None => Ok(None),
         }
     }
@@ -99,11 +102,15 @@ impl Client {
     pub(crate) async fn entry(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
         let read = |cache: &Cache| cache.get(kind, key);
         let found = self.shared.cache.read_through(kind, read, &self.live()).await?;
+        self.record_get(kind, key, found.as_ref().map(|entry| entry.meta().version()));
+        Ok(found)
+    }
+
+    #[inline]
+    fn record_get(&self, kind: &Kind, key: &Key, version: Option<Version>) {
         if let Some(operations) = &self.operations {
-            let version = found.as_ref().map(|entry| entry.meta().version());
             operations.record_read(ReadRecord::get(kind, key, version));
         }
-        Ok(found)
     }
 
     pub(crate) async fn entries(

@@ -14,13 +14,17 @@ fn entry(name: &str) -> Arc<Entry> {
     Arc::new(ingest.entry(raw.as_bytes()).unwrap())
 }
 
+fn lru(budget: usize) -> DecodedLru {
+    DecodedLru::new(budget, |entry| entry.evict())
+}
+
 fn is_kept(entry: &Entry) -> bool {
     entry.held::<ConfigMap>().is_some()
 }
 
 #[test]
 fn objects_within_the_budget_stay_decoded_and_are_shared() {
-    let hot = DecodedLru::new(1 << 20);
+    let hot = lru(1 << 20);
     let entry = entry("a");
     let first = Arc::as_ptr(&hot.typed::<ConfigMap>(&entry).unwrap());
     assert_eq!(first, Arc::as_ptr(&hot.typed::<ConfigMap>(&entry).unwrap()));
@@ -32,7 +36,7 @@ fn objects_within_the_budget_stay_decoded_and_are_shared() {
 #[test]
 fn unused_objects_are_evicted_before_used_ones() {
     let entries: Vec<_> = (0..100).map(|at| entry(&format!("e{at:02}"))).collect();
-    let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR * 10);
+    let hot = lru(entries[0].body_len() * DECODED_FACTOR * 10);
     for (at, other) in entries.iter().enumerate() {
         hot.typed::<ConfigMap>(other).unwrap();
         assert!(hot.bytes() <= hot.budget);
@@ -47,7 +51,7 @@ fn unused_objects_are_evicted_before_used_ones() {
 #[test]
 fn evicted_object_is_shared_while_it_is_referenced() {
     let entries: Vec<_> = (0..20).map(|at| entry(&format!("e{at:02}"))).collect();
-    let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR);
+    let hot = lru(entries[0].body_len() * DECODED_FACTOR);
     let held = hot.typed::<ConfigMap>(&entries[0]).unwrap();
     entries.iter().for_each(|entry| drop(hot.typed::<ConfigMap>(entry)));
     let again = hot.typed::<ConfigMap>(&entries[0]).unwrap();
@@ -56,7 +60,7 @@ fn evicted_object_is_shared_while_it_is_referenced() {
 
 #[test]
 fn an_object_larger_than_the_budget_is_only_shared() {
-    let hot = DecodedLru::new(10);
+    let hot = lru(10);
     let entry = entry("a");
     drop(hot.typed::<ConfigMap>(&entry).unwrap());
     assert!(!is_kept(&entry));
@@ -65,7 +69,7 @@ fn an_object_larger_than_the_budget_is_only_shared() {
 
 #[test]
 fn ring_does_not_grow_with_freed_objects() {
-    let hot = DecodedLru::new(1 << 30);
+    let hot = lru(1 << 30);
     for round in 0..10_000 {
         hot.typed::<ConfigMap>(&entry(&round.to_string())).unwrap();
     }
@@ -75,7 +79,7 @@ fn ring_does_not_grow_with_freed_objects() {
 #[test]
 fn list_beyond_the_budget_evicts_nothing() {
     let entries: Vec<_> = (0..100).map(|at| entry(&format!("e{at:02}"))).collect();
-    let hot = DecodedLru::new(entries[0].body_len() * DECODED_FACTOR * 10);
+    let hot = lru(entries[0].body_len() * DECODED_FACTOR * 10);
     let kept = hot.typed::<ConfigMap>(&entries[7]).unwrap();
     let listed = hot.typed_all::<ConfigMap>(&entries).unwrap();
     assert!(Arc::ptr_eq(&kept, &listed[7]), "a kept object is not decoded again");

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::cache::decoded_lru::DecodedLru;
 use crate::cache::ingest::Ingest;
 use crate::cache::options::TypeOptions;
 use crate::cache::query::Query;
@@ -291,4 +292,48 @@ fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
     assert!(is_dropped.try_recv().is_err(), "clear did not wait");
     go.send(()).unwrap();
     is_dropped.recv().unwrap();
+}
+
+#[test]
+fn decoded_form_of_a_slot_is_freed_with_its_eviction_or_its_object() {
+    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+    let store = Arc::new(Store::new(1));
+    let evict = {
+        let store = store.clone();
+        move |entry: &Arc<Entry>| store.evict(entry)
+    };
+    let stored = |name: &str| {
+        let raw = json!({ "metadata": { "namespace": "a", "name": name } });
+        let entry = Arc::new(ingest.entry(raw.to_string().as_bytes()).unwrap());
+        store.put(&entry);
+        entry
+    };
+    let entries = ["one", "two"].map(stored);
+    // The budget is sufficient for one object.
+    let decoded = DecodedLru::new(entries[0].body_len() * 10, evict);
+    let read = |entry: &Arc<Entry>| -> std::sync::Weak<ConfigMap> {
+        let typed = decoded.typed::<ConfigMap>(entry).unwrap();
+        store.promote(entry, &(typed.clone() as Typed));
+        Arc::downgrade(&typed)
+    };
+    let in_slot =
+        |entry: &Arc<Entry>| store.see(entry.meta().key(), |_, decoded| decoded.is_some()).unwrap();
+
+    let first = read(&entries[0]);
+    assert!(in_slot(&entries[0]) && first.strong_count() > 0);
+    // A use since the last pass would keep it for another round.
+    entries[0].take_touched();
+    let second = read(&entries[1]);
+    assert!(!in_slot(&entries[0]) && in_slot(&entries[1]));
+    assert_eq!(first.strong_count(), 0, "evicted");
+
+    // A form that is no longer kept is not stored.
+    let evicted: Typed = Arc::new(ConfigMap::default());
+    store.promote(&entries[0], &evicted);
+    assert!(!in_slot(&entries[0]));
+
+    stored("two");
+    assert!(!in_slot(&entries[1]), "replaced by a newer object");
+    drop(entries);
+    assert_eq!(second.strong_count(), 0, "freed with its object");
 }

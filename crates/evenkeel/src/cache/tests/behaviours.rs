@@ -301,12 +301,13 @@ async fn a_read_is_answered_by_the_informer_that_runs_and_by_none_that_was_stopp
 
         // A stopped informer has no objects, which must not be returned as absence.
         let contents = informer.0.0.contents.clone();
-        assert!(contents.get_ready(&a, |_| ()).is_some());
+        assert!(contents.get_ready(&a, |_, _| ()).is_some());
         drop(informer);
         run_ready_tasks().await;
         assert_eq!(contents.store.len(), 0);
         assert!(
-            contents.get_ready(&a, |_| ()).is_none() && contents.get_ready(&none, |_| ()).is_none()
+            contents.get_ready(&a, |_, _| ()).is_none()
+                && contents.get_ready(&none, |_, _| ()).is_none()
         );
     }
     // The first read of an unwatched type starts a watch.
