@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::api::Patch;
 use serde_json::json;
 
-use crate::client::{Client, Error, RequestInfo, Target};
+use crate::client::{Client, Error, ErrorKind, RequestInfo, Target};
 use crate::difference;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
@@ -146,7 +146,7 @@ impl Client {
             let (kind, target) = (Kind::of::<C>(), Target::Object(Key::of(child)));
             let request_info = RequestInfo { verb: "patch", kind, subresource: None, target };
             let reason = "the object has no uid or resourceVersion; read it from the server first";
-            return Err(Error::NotSent { request_info, reason: reason.to_owned() });
+            return Err(ErrorKind::NotSent { request_info, reason: reason.to_owned() }.into());
         }
         let patch = Patch::Merge(json!({ "metadata": {
             "ownerReferences": meta.owner_references,

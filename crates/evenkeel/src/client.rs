@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 pub use delete::{Delete, DeleteCollection};
 pub use dynamic::{Dynamic, DynamicLive};
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use kube::api::{Patch, ValidationDirective};
 pub use lazy::LazyList;
 pub use live::{Live, LiveList};

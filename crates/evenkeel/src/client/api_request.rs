@@ -12,7 +12,7 @@ use kube::client::Body;
 use kube::core::Status;
 
 use super::Client;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use crate::error::BoxError;
 use crate::key::Key;
 use crate::kind::Kind;
@@ -107,7 +107,10 @@ impl ApiRequest {
         }
         let request = match request.body(Body::from(body)) {
             Ok(request) => request,
-            Err(error) => return Err(Error::NotSent { request_info, reason: error.to_string() }),
+            Err(error) => {
+                let reason = error.to_string();
+                return Err(ErrorKind::NotSent { request_info, reason }.into());
+            }
         };
         let exchange = async {
             let (head, body) = client.shared.http.send(request).await?.into_parts();
@@ -124,12 +127,10 @@ impl ApiRequest {
                 if head.status.is_success() {
                     return Ok(bytes);
                 }
-                Err(Error::Api {
-                    request_info,
-                    status: Box::new(error_status(head.status, &bytes)),
-                })
+                let status = Box::new(error_status(head.status, &bytes));
+                Err(ErrorKind::Api { request_info, status }.into())
             }
-            Err(source) => Err(Error::NoResponse { request_info, source }),
+            Err(source) => Err(ErrorKind::NoResponse { request_info, source }.into()),
         }
     }
 
@@ -155,7 +156,10 @@ impl ApiRequest {
             Target::Object(_) | Target::Collection(_) => None,
         };
         match reason {
-            Some(reason) => Err(Error::NotSent { request_info: self.request_info.clone(), reason }),
+            Some(reason) => {
+                let request_info = self.request_info.clone();
+                Err(ErrorKind::NotSent { request_info, reason }.into())
+            }
             None => Ok(()),
         }
     }

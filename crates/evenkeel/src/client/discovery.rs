@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::Client;
 use super::api_request::ApiRequest;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::live::decode_response;
 use crate::kind::Kind;
 
@@ -26,7 +26,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotServed`] if the API server does not serve it, which is also
+    /// [`ErrorKind::NotServed`] if the API server does not serve it, which is also
     /// [`is_not_found`](Error::is_not_found); other errors when the API server rejects the request
     /// or does not respond.
     pub async fn discover(&self, gvk: &GroupVersionKind) -> Result<Kind, Error> {
@@ -35,7 +35,9 @@ impl Client {
         let request_info = request.request_info().clone();
         let bytes = match request.send(self).await {
             Ok(bytes) => bytes,
-            Err(error) if error.is_not_found() => return Err(Error::NotServed { kind: wanted }),
+            Err(error) if error.is_not_found() => {
+                return Err(ErrorKind::NotServed { kind: wanted }.into());
+            }
             Err(error) => return Err(error),
         };
         let list: ResourceList = decode_response(request_info, &bytes)?;
@@ -45,7 +47,7 @@ impl Client {
             .into_iter()
             .find(|resource| resource.kind == gvk.kind && !resource.name.contains('/'));
         let Some(Resource { name, namespaced, .. }) = found else {
-            return Err(Error::NotServed { kind: wanted });
+            return Err(ErrorKind::NotServed { kind: wanted }.into());
         };
         Ok(Kind::dynamic(&ApiResource::from_gvk_with_plural(gvk, &name), namespaced))
     }

@@ -30,9 +30,16 @@ use crate::request_info::RequestInfo;
 /// # Ok(Action::done())
 /// # }
 /// ```
+///
+/// It is a pointer, so that the results of reads are small.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<ErrorKind>);
+
+/// What failed; see [`Error::kind`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The API server rejected the request.
     #[error("{request_info}: {}", message(request_info, status))]
     Api {
@@ -74,10 +81,10 @@ pub enum Error {
     },
     /// The cache cannot serve the read.
     #[error(transparent)]
-    Cache(#[from] ReadError),
+    Cache(ReadError),
     /// A cached object does not decode as the requested type.
     #[error(transparent)]
-    Decode(#[from] DecodeError),
+    Decode(DecodeError),
 }
 
 /// Returns the message of the status, or names the type if the server does not serve it: that
@@ -89,12 +96,36 @@ fn message(request_info: &RequestInfo, status: &Status) -> String {
     }
 }
 
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(kind))
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        ErrorKind::Cache(error).into()
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        ErrorKind::Decode(error).into()
+    }
+}
+
 impl Error {
+    /// Returns what failed.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
     /// Returns the status that the API server returned, if any.
     #[must_use]
     pub fn status(&self) -> Option<&Status> {
-        match self {
-            Self::Api { status, .. } => Some(status),
+        match &*self.0 {
+            ErrorKind::Api { status, .. } => Some(status),
             _ => None,
         }
     }
@@ -110,7 +141,7 @@ impl Error {
     /// Returns whether the object, its namespace or its type does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::NotServed { .. }) || self.reason_is("NotFound", 404)
+        matches!(*self.0, ErrorKind::NotServed { .. }) || self.reason_is("NotFound", 404)
     }
 
     /// Returns whether an object of that name already exists.
@@ -155,8 +186,8 @@ impl Error {
     /// response.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        match self {
-            Self::NoResponse { source, .. } => causes(&**source).any(|cause| {
+        match &*self.0 {
+            ErrorKind::NoResponse { source, .. } => causes(&**source).any(|cause| {
                 let error = cause.downcast_ref::<io::Error>();
                 error.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
             }),
@@ -185,10 +216,10 @@ impl Error {
     /// [`is_already_exists`](Error::is_already_exists).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::NoResponse { .. } => true,
-            Self::Cache(error) => matches!(error, ReadError::NotSynced { .. }),
-            Self::Api { status, .. } => {
+        match &*self.0 {
+            ErrorKind::NoResponse { .. } => true,
+            ErrorKind::Cache(error) => matches!(error, ReadError::NotSynced { .. }),
+            ErrorKind::Api { status, .. } => {
                 self.is_timeout()
                     || self.is_too_many_requests()
                     || self.reason_is("InternalError", 500)
@@ -196,10 +227,10 @@ impl Error {
                     || status.code == 502
                     || self.retry_after().is_some()
             }
-            Self::InvalidResponse { .. }
-            | Self::NotSent { .. }
-            | Self::NotServed { .. }
-            | Self::Decode(_) => false,
+            ErrorKind::InvalidResponse { .. }
+            | ErrorKind::NotSent { .. }
+            | ErrorKind::NotServed { .. }
+            | ErrorKind::Decode(_) => false,
         }
     }
 
@@ -208,7 +239,7 @@ impl Error {
     /// [live](super::Client::live) read.
     #[must_use]
     pub fn is_not_cached(&self) -> bool {
-        let Self::Cache(error) = self else { return false };
+        let ErrorKind::Cache(error) = &*self.0 else { return false };
         matches!(error, ReadError::Undeclared { .. } | ReadError::OutsideNamespaces { .. })
     }
 
@@ -232,10 +263,10 @@ impl Error {
 
     /// Returns the message without the request, for the journal.
     pub(super) fn message(&self) -> String {
-        match self {
-            Self::Api { status, .. } => status.message.clone(),
-            Self::NoResponse { source, .. } => format!("no response: {}", chain(&**source)),
-            Self::NotSent { reason, .. } => reason.clone(),
+        match &*self.0 {
+            ErrorKind::Api { status, .. } => status.message.clone(),
+            ErrorKind::NoResponse { source, .. } => format!("no response: {}", chain(&**source)),
+            ErrorKind::NotSent { reason, .. } => reason.clone(),
             error => chain(error),
         }
     }
@@ -245,10 +276,10 @@ impl Error {
     /// The next read of the object is a live read, so a reconcile that is retried sees the outcome.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
-        match self {
-            Self::NoResponse { .. } | Self::InvalidResponse { .. } => true,
+        match &*self.0 {
+            ErrorKind::NoResponse { .. } | ErrorKind::InvalidResponse { .. } => true,
             // The write may have been persisted before the server or a proxy failed or timed out.
-            Self::Api { status, .. } => status.code >= 500 && status.code != 501,
+            ErrorKind::Api { status, .. } => status.code >= 500 && status.code != 501,
             _ => false,
         }
     }

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 
 use super::Client;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::request_info::{RequestInfo, Target};
@@ -97,8 +97,6 @@ fn state(crd: &CustomResourceDefinition) -> State {
 fn not_installed(key: &Key, reason: String) -> Error {
     let kind = Kind::of::<CustomResourceDefinition>();
     let target = Target::Object(key.clone());
-    Error::NotSent {
-        request_info: RequestInfo { verb: "install", kind, subresource: None, target },
-        reason,
-    }
+    let request_info = RequestInfo { verb: "install", kind, subresource: None, target };
+    ErrorKind::NotSent { request_info, reason }.into()
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::Client;
 use super::api_request::ApiRequest;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use crate::cache::LiveReads;
 use crate::journal::ReadRecord;
 use crate::key::Key;
@@ -209,8 +209,7 @@ pub(super) fn decode_response<R: DeserializeOwned>(
     request_info: super::RequestInfo,
     bytes: &[u8],
 ) -> Result<R, Error> {
-    nulls::decode(bytes).map_err(|error: serde_json::Error| Error::InvalidResponse {
-        request_info,
-        source: error.into(),
+    nulls::decode(bytes).map_err(|error: serde_json::Error| {
+        ErrorKind::InvalidResponse { request_info, source: error.into() }.into()
     })
 }

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::Client;
 use super::api_request::ApiRequest;
 use super::applied::{self, digest};
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::ownership::Ownership;
 use super::pending::Pending;
 use crate::cache::Version;
@@ -215,7 +215,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         let body = match std::mem::replace(&mut self.body, Ok(Vec::new())) {
             Ok(body) => body,
             Err(reason) => {
-                return Err(Error::NotSent { request_info: self.request_info(), reason });
+                return Err(ErrorKind::NotSent { request_info: self.request_info(), reason }.into());
             }
         };
         let client = self.client;
@@ -273,7 +273,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             Ok(object) => Ok(Arc::new(object)),
             Err(error) => {
                 let request_info = self.request_info();
-                Err(Error::InvalidResponse { request_info, source: error.into() })
+                Err(ErrorKind::InvalidResponse { request_info, source: error.into() }.into())
             }
         }
     }
@@ -281,7 +281,9 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     /// Sends the write; an owned apply checks the controller first.
     async fn exchange(&self, body: Vec<u8>) -> Result<Bytes, Error> {
         let Some(ownership) = &self.ownership else { return self.request(body).await };
-        let refused = |reason| Error::NotSent { request_info: self.request_info(), reason };
+        let refused = |reason| -> Error {
+            ErrorKind::NotSent { request_info: self.request_info(), reason }.into()
+        };
         let mut tries = 1..=OWNED_ATTEMPTS;
         loop {
             let first = tries.next() == Some(1);

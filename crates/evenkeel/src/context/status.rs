@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use crate::cache::Version;
-use crate::client::{Client, Error, RequestInfo, Target};
+use crate::client::{Client, Error, ErrorKind, RequestInfo, Target};
 use crate::condition::Condition;
 use crate::difference;
 use crate::key::Key;
@@ -245,5 +245,5 @@ fn fields<K: AnyObject>(object: &K) -> Map<String, Value> {
 fn refused(kind: &Kind, key: &Key, reason: &str) -> Error {
     let (kind, target) = (kind.clone(), Target::Object(key.clone()));
     let request_info = RequestInfo { verb: "patch", kind, subresource: Some("status"), target };
-    Error::NotSent { request_info, reason: reason.to_owned() }
+    ErrorKind::NotSent { request_info, reason: reason.to_owned() }.into()
 }

@@ -70,8 +70,12 @@ fn errors_with_causes() -> Vec<BoxError> {
         let target = Target::Object(key.clone());
         RequestInfo { verb: "create", kind: kind.clone(), subresource: None, target }
     };
-    let no_response =
-        || client::Error::NoResponse { request_info: request_info(), source: cause() };
+    let no_response = || {
+        client::Error::from(client::ErrorKind::NoResponse {
+            request_info: request_info(),
+            source: cause(),
+        })
+    };
     let failure = || {
         let reason = FailureReason::Forbidden;
         Some(WatchFailure { message: "the cause".into(), reason })
@@ -80,11 +84,11 @@ fn errors_with_causes() -> Vec<BoxError> {
     let failed = || RunError::Failed { name: "probe".to_owned(), source: cause() };
     vec![
         Box::new(no_response()),
-        Box::new(client::Error::InvalidResponse { request_info: request_info(), source: cause() }),
-        Box::new(client::Error::Cache(ReadError::NotSynced {
-            kind: kind.clone(),
-            last: failure(),
+        Box::new(client::Error::from(client::ErrorKind::InvalidResponse {
+            request_info: request_info(),
+            source: cause(),
         })),
+        Box::new(client::Error::from(ReadError::NotSynced { kind: kind.clone(), last: failure() })),
         Box::new(ReadError::NotSynced { kind: kind.clone(), last: failure() }),
         Box::new(SyncError::NotSynced { kind: kind.clone(), last: failure() }),
         Box::new(AdoptError::Write(no_response())),

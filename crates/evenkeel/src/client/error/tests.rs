@@ -15,11 +15,11 @@ fn request_info() -> RequestInfo {
 
 fn api(reason: &str, code: u16) -> Error {
     let status = Box::new(Status::failure("refused", reason).with_code(code));
-    Error::Api { request_info: request_info(), status }
+    ErrorKind::Api { request_info: request_info(), status }.into()
 }
 
 fn no_response(source: impl Into<BoxError>) -> Error {
-    Error::NoResponse { request_info: request_info(), source: source.into() }
+    ErrorKind::NoResponse { request_info: request_info(), source: source.into() }.into()
 }
 
 type Question = fn(&Error) -> bool;
@@ -85,13 +85,13 @@ fn requests_without_response_are_retryable_and_of_unknown_outcome() {
 #[test]
 fn errors_of_the_cache_are_distinguished() {
     let kind = request_info().kind;
-    let undeclared = Error::Cache(ReadError::Undeclared { kind: kind.clone() });
+    let undeclared = Error::from(ReadError::Undeclared { kind: kind.clone() });
     assert_eq!(questions(&undeclared), ["not cached"]);
     let failure = WatchFailure { message: "no route".into(), reason: FailureReason::Other };
-    let syncing = Error::Cache(ReadError::NotSynced { kind: kind.clone(), last: Some(failure) });
+    let syncing = Error::from(ReadError::NotSynced { kind: kind.clone(), last: Some(failure) });
     assert_eq!(questions(&syncing), ["retryable"]);
     assert_eq!(chain(&syncing), "Pod is not synced yet: no route");
-    assert!(questions(&Error::Cache(ReadError::Stopped { kind })).is_empty());
+    assert!(questions(&Error::from(ReadError::Stopped { kind })).is_empty());
 }
 
 #[test]
@@ -101,7 +101,8 @@ fn server_requests_a_retry() {
         "details": { "retryAfterSeconds": 2 },
     });
     let status = serde_json::from_value(status).unwrap();
-    let error = Error::Api { request_info: request_info(), status: Box::new(status) };
+    let error: Error =
+        ErrorKind::Api { request_info: request_info(), status: Box::new(status) }.into();
     assert!(error.is_retryable());
     assert_eq!(error.retry_after(), Some(Duration::from_secs(2)));
 }
