@@ -299,7 +299,7 @@ mod tests {
             "failureThreshold": i32::MAX, "successThreshold": i32::MAX,
         });
         let probes = json!({"startupProbe": most, "readinessProbe": most, "livenessProbe": most});
-        for simulation in ["", "never-ready,fail-liveness=5124095576h", "fail-startup"] {
+        for simulation in ["", "never-ready,fail-liveness=2562047h", "fail-startup"] {
             timeline(&probes, simulation).next(Duration::ZERO);
         }
     }
