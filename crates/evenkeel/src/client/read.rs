@@ -57,9 +57,21 @@ impl Client {
             self.record_get(&kind, key, Some(version));
             return Ok(Some(object));
         }
-        match self.entry(&kind, key).await? {
-            Some(entry) => Ok(Some(self.shared.cache.typed_by_key(&entry)?)),
-            None => Ok(None),
+        // `read_through`, written out: each async function in between makes the future larger.
+        let cache = &self.shared.cache;
+        loop {
+            let error = match cache.get(&kind, key) {
+                Ok(Some(entry)) => {
+                    self.record_get(&kind, key, Some(entry.meta().version()));
+                    return Ok(Some(cache.typed_by_key(&entry)?));
+                }
+                Ok(None) => {
+                    self.record_get(&kind, key, None);
+                    return Ok(None);
+                }
+                Err(error) => error,
+            };
+            cache.recover(&kind, error, &self.live()).await?;
         }
     }
 
