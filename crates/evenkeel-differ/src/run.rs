@@ -286,8 +286,9 @@ impl State {
         let deadline = Instant::now() + timeout;
         loop {
             let response = self.response_or_facts(at, step).await?;
+            let mut texts = until.contains.iter().chain(&until.contains_all);
             let matched = until.status.is_none_or(|status| status == response.status)
-                && until.contains.as_ref().is_none_or(|text| {
+                && texts.all(|text| {
                     response.body.to_string().contains(&expand_text(text, &self.variables))
                 });
             if matched || cannot_match || Instant::now() >= deadline {

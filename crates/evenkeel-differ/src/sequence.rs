@@ -138,6 +138,9 @@ pub struct Until {
     /// Text that the body contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
+    /// Further texts that the body contains.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contains_all: Vec<String>,
     /// A saved value without which the response cannot match: if it is null, the request is sent
     /// once.
     #[serde(default, skip_serializing_if = "Option::is_none")]

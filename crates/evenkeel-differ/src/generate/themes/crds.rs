@@ -167,6 +167,7 @@ impl CrdLifecycle<'_> {
             status: Some(200),
             contains: Some("${revision}".to_owned()),
             unless_null: Some("revision".to_owned()),
+            ..Until::default()
         }
     }
 
@@ -574,10 +575,11 @@ impl CrdLifecycle<'_> {
             4 | 5 => wait(facts(&resources), "things"),
             6 | 7 => wait(facts(&format!("/openapi/v3/apis/${{group}}/{version}")), revision),
             8 => {
-                // The group that was added last is listed last.
-                let last = self.versions.iter().rfind(|version| version.served);
-                let last = last.map_or(**version, |version| version.name);
-                wait(facts("/openapi/v3"), &format!("/{last}\""))
+                // kube-apiserver adds the versions to the index one after the other.
+                let versions = served.iter().map(|version| format!("/{version}\""));
+                let contains_all = versions.collect();
+                let until = Until { contains: None, contains_all, ..Self::until() };
+                Step { until: Some(until), ..facts("/openapi/v3") }
             }
             _ if self.random.percent(30) => wait(facts("/openapi/v2"), revision),
             _ => wait(facts(&resources), "things"),
