@@ -148,7 +148,7 @@ pub(super) fn canonicalize(service: &mut Object) {
 
 /// Returns the Service as upstream stores it, if that differs from what readers see: an
 /// ExternalName Service whose `internalTrafficPolicy` still has a field manager, or which has
-/// `clusterIPs`. Validation rejects those, so they come from [`canonicalize`].
+/// `clusterIPs`. Validation rejects those, so they come from `canonicalize`.
 pub fn service_as_stored(service: &Value) -> Option<Value> {
     const FIELD: &str = "/fieldsV1/f:spec/f:internalTrafficPolicy";
     let spec = service.get("spec")?.as_object()?;
