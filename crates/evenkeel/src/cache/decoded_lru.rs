@@ -2,7 +2,8 @@
 //!
 //! It is a CLOCK: a read sets a flag on the entry and writes nothing shared. Eviction walks the
 //! ring: entries read since the last pass stay for another round, others are evicted. The decoded
-//! form is stored in its [`Entry`], so a newer state of the object frees the older one.
+//! form is stored in its [`Entry`] and, once it was read by key, beside the key in the store; a newer
+//! state of the object frees the older one.
 
 #[cfg(test)]
 mod tests;
