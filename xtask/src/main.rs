@@ -4,6 +4,8 @@ mod campaign;
 
 mod package;
 
+mod policy;
+
 mod tidy;
 
 mod types;
@@ -17,6 +19,7 @@ const USAGE: &str = "usage: cargo xtask <task>
 tasks:
   campaign run tests with many random seeds (see `campaign help`)
   package  package the published crates, and build and test an operator with them
+  policy   generate the table of bootstrap roles and bindings from an upstream kube-apiserver
   tidy     check the source tree (`tidy --graph CRATE` prints the modules of a crate)
   types    generate the table of built-in types (crates/evenkeel-types/src/table/types.txt)
   upstream build, start or find upstream etcd and kube-apiserver (see `upstream help`)";
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match arguments.first().map(String::as_str) {
         Some("campaign") => campaign::run(&arguments[1..]),
         Some("package") => package::run(&arguments[1..]),
+        Some("policy") => policy::write(),
         Some("tidy") => tidy::run(&arguments[1..]),
         Some("types") => types::write().map_err(Into::into),
         Some("upstream") => upstream::run(&arguments[1..]),

@@ -1,4 +1,6 @@
-//! The authorization interface. RBAC will implement it.
+//! The authorization interface, which RBAC implements.
+
+use serde::Deserialize;
 
 use crate::identity::{AUTHENTICATED, Identity, MASTERS};
 
@@ -41,10 +43,69 @@ pub enum Decision {
     Deny(String),
 }
 
+/// A rule of a Role or ClusterRole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PolicyRule {
+    /// The allowed verbs; `*` for all.
+    #[serde(deserialize_with = "strings")]
+    pub verbs: Vec<String>,
+    /// The API groups of the resources; `*` for all.
+    #[serde(deserialize_with = "strings")]
+    pub api_groups: Vec<String>,
+    /// The resources: `pods`, `pods/log`, `*/scale`; `*` for all.
+    #[serde(deserialize_with = "strings")]
+    pub resources: Vec<String>,
+    /// The names of the objects; all if empty.
+    #[serde(deserialize_with = "strings")]
+    pub resource_names: Vec<String>,
+    /// The paths outside of resources: `/healthz`, `/logs/*`; `*` for all.
+    #[serde(rename = "nonResourceURLs", deserialize_with = "strings")]
+    pub non_resource_urls: Vec<String>,
+}
+
+/// Reads a list; stored objects contain `null` for an empty one.
+fn strings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl PolicyRule {
+    /// Returns the rules that allow everything.
+    pub fn all() -> [Self; 2] {
+        let all = || vec!["*".to_owned()];
+        [
+            Self { verbs: all(), api_groups: all(), resources: all(), ..Self::default() },
+            Self { verbs: all(), non_resource_urls: all(), ..Self::default() },
+        ]
+    }
+}
+
+/// The rules that apply to a user.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// The rules.
+    pub rules: Vec<PolicyRule>,
+    /// Why some are missing; empty if none are.
+    pub error: String,
+}
+
 /// Decides what an identity may do.
 pub trait Authorizer: Send + Sync {
     /// Decides whether the request is allowed. Must not block.
     fn decide(&self, attributes: &Attributes<'_>) -> Decision;
+
+    /// Returns why an allowed request is allowed, for access reviews.
+    fn allow_reason(&self, attributes: &Attributes<'_>) -> Option<String> {
+        let _ = attributes;
+        None
+    }
+
+    /// Returns the rules that apply to `user` in `namespace`, for `SelfSubjectRulesReview`. By
+    /// default those that allow everything.
+    fn rules(&self, user: &Identity, namespace: &str) -> Rules {
+        let _ = (user, namespace);
+        Rules { rules: PolicyRule::all().into(), error: String::new() }
+    }
 }
 
 /// An [`Authorizer`] that allows everything to authenticated users, and health checks to all.

@@ -1,5 +1,7 @@
 //! Creates the objects that every cluster has, through the same pipeline as any other write.
 
+mod policy;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ pub(crate) async fn run(core: &Arc<Core>, apiserver_address: Ipv4Addr) -> Result
         create_if_missing(core, ("", "namespaces"), "", json!({"metadata": {"name": name}}))
             .await?;
     }
+    policy::run(core).await?;
     for (name, value, description) in [
         (
             "system-node-critical",

@@ -14,10 +14,13 @@ mod pod;
 
 mod job;
 
+mod rbac;
+
 use std::sync::Arc;
 
 use self::service::allocator::Allocator;
-use crate::context::{Core, HookTable};
+use crate::context::{Core, HookTable, Hooks};
+use crate::rbac::Kind;
 use crate::status::Status;
 use crate::storage::{Range, Record};
 
@@ -39,9 +42,17 @@ pub(crate) fn table(allocator: Allocator) -> HookTable {
             ),
             ("", "pods", Arc::new(pod::Pods)),
             ("batch", "jobs", Arc::new(job::Jobs)),
+            role_hooks(Kind::Role, "roles"),
+            role_hooks(Kind::ClusterRole, "clusterroles"),
+            role_hooks(Kind::RoleBinding, "rolebindings"),
+            role_hooks(Kind::ClusterRoleBinding, "clusterrolebindings"),
         ],
         Arc::new(custom_resource::CustomResources),
     )
+}
+
+fn role_hooks(kind: Kind, plural: &'static str) -> (&'static str, &'static str, Arc<dyn Hooks>) {
+    (rbac::GROUP, plural, Arc::new(rbac::RbacObjects { kind, plural }))
 }
 
 /// Returns the stored objects of a built-in resource.

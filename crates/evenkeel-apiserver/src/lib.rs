@@ -57,6 +57,8 @@ mod compactor;
 // Shared by all of the above.
 mod authz;
 
+mod rbac;
+
 mod body;
 
 mod clock_rng;
@@ -80,7 +82,9 @@ mod throttle;
 mod yaml;
 
 // The public interface.
-pub use authz::{AllowAuthenticated, Attributes, Authorizer, Decision, ResourceAttributes};
+pub use authz::{
+    AllowAuthenticated, Attributes, Authorizer, Decision, PolicyRule, ResourceAttributes, Rules,
+};
 pub use body::Body;
 pub use limits::Limits;
 pub use server::{ApiServer, BuildError, Builder, ServeError, ServerHandle, Service};

@@ -76,6 +76,7 @@ async fn create_decoded(
         let mutated = mutate::on_create(cx, managed).await?;
         checks::check_version_of_create(cx, mutated.value())?;
         let prepared = prepare::on_create(cx, mutated)?;
+        checks::authorize_create(cx)?;
         let admitted = validate::on_create(cx, prepared).await?;
         match persist::create(cx, admitted, options.dry_run).await {
             Err(status) if status.reason() == "AlreadyExists" && generated => match again {
@@ -175,6 +176,7 @@ async fn apply(cx: &RequestContext, body: &[u8], options: &WriteOptions) -> Resu
             let mutated = mutate::on_create(cx, managed).await?;
             checks::check_version_of_create(cx, mutated.value())?;
             let prepared = prepare::on_create(cx, mutated)?;
+            checks::authorize_create(cx)?;
             let admitted = validate::on_create(cx, prepared).await?;
             match persist::create(cx, admitted, options.dry_run).await {
                 Err(status) if status.reason() == "AlreadyExists" => continue,

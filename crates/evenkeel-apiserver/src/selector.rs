@@ -1,6 +1,6 @@
 //! Label and field selectors of lists, watches and deletecollection.
 
-mod field;
+pub(crate) mod field;
 
 mod label;
 

@@ -27,6 +27,7 @@ use crate::limits::Limits;
 use crate::listen::tls::{self, Tls};
 use crate::listen::{BindError, Listener, Options as ListenOptions};
 use crate::metrics::Metrics;
+use crate::rbac::Rbac;
 use crate::registry::Registry;
 use crate::registry::custom::Crds;
 use crate::request::authenticate::Authenticator;
@@ -56,11 +57,20 @@ pub struct Builder {
     seed: Option<u64>,
     disabled_admission_plugins: Vec<String>,
     tokens: Option<TokenFile>,
-    authorizer: Option<Box<dyn Authorizer>>,
+    authorization: Authorization,
     no_anonymous: bool,
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
     limits: Option<Limits>,
+}
+
+/// What authorizes requests.
+#[derive(Default)]
+enum Authorization {
+    #[default]
+    AllowAuthenticated,
+    Rbac,
+    Other(Box<dyn Authorizer>),
 }
 
 /// Why a server could not be built.
@@ -329,9 +339,16 @@ impl Builder {
         self
     }
 
-    /// Sets the authorizer; by default authenticated users may do anything.
+    /// Authorizes requests by the stored roles and bindings. By default authenticated users may do
+    /// anything.
+    pub fn rbac(mut self) -> Self {
+        self.authorization = Authorization::Rbac;
+        self
+    }
+
+    /// Sets another authorizer.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
-        self.authorizer = Some(Box::new(authorizer));
+        self.authorization = Authorization::Other(Box::new(authorizer));
         self
     }
 
@@ -383,6 +400,7 @@ impl Builder {
         let allocator = Allocator::new(range).map_err(BuildError::Option)?;
         let apiserver_address = allocator.apiserver_address();
         let (stopping, stops) = watch::channel(false);
+        let rbac = Rbac::default();
         let core = Arc::new(Core {
             registry: Registry::new(&store),
             crds: Crds::default(),
@@ -390,7 +408,12 @@ impl Builder {
             admission: admission::chain(&self.disabled_admission_plugins)
                 .map_err(BuildError::Option)?,
             authenticator: Authenticator { tokens: self.tokens, anonymous: !self.no_anonymous },
-            authorizer: self.authorizer.unwrap_or_else(|| Box::new(AllowAuthenticated)),
+            authorizer: match self.authorization {
+                Authorization::AllowAuthenticated => Box::new(AllowAuthenticated),
+                Authorization::Rbac => Box::new(rbac.clone()),
+                Authorization::Other(authorizer) => authorizer,
+            },
+            rbac,
             hooks: hooks::table(allocator),
             metrics: Metrics::default(),
             components: Components::default(),

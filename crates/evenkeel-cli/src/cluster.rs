@@ -63,8 +63,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
 async fn start(options: &Start) -> anyhow::Result<()> {
     // Each connection uses a file descriptor.
     raise_open_files_limit();
-    let mut builder =
-        ApiServer::builder().disable_admission_plugins(options.disabled_admission_plugins.clone());
+    let mut builder = ApiServer::builder()
+        .rbac()
+        .disable_admission_plugins(options.disabled_admission_plugins.clone());
     if let Some(directory) = &options.data_dir {
         builder = builder.data_dir(directory);
     }

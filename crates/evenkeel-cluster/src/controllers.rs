@@ -4,9 +4,9 @@ use evenkeel::{BoxError, Manager};
 
 use crate::options::ClusterOptions;
 use crate::{
-    StartError, controller_ref, cronjob, daemonset, deployment, disruption, endpoints, garbage,
-    job, kubelet, namespace, node_lifecycle, nodes, replicaset, scheduler, serviceaccount,
-    statefulset, volumes,
+    StartError, clusterrole_aggregation, controller_ref, cronjob, daemonset, deployment,
+    disruption, endpoints, garbage, job, kubelet, namespace, node_lifecycle, nodes, replicaset,
+    scheduler, serviceaccount, statefulset, volumes,
 };
 
 type Register = fn(&Manager, &ClusterOptions) -> Result<(), BoxError>;
@@ -16,6 +16,7 @@ const ALL: &[(&str, Register)] = &[
     (garbage::NAME, garbage::register),
     (namespace::NAME, namespace::register),
     (serviceaccount::ACCOUNTS, serviceaccount::register_accounts),
+    (clusterrole_aggregation::NAME, clusterrole_aggregation::register),
     (serviceaccount::ROOT_CA, serviceaccount::register_root_ca),
     (endpoints::SLICES, endpoints::register_slices),
     (endpoints::LEGACY, endpoints::register_legacy),

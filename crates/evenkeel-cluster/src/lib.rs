@@ -19,6 +19,8 @@ mod namespace;
 
 mod serviceaccount;
 
+mod clusterrole_aggregation;
+
 // Derived from Pods, Services and PersistentVolumeClaims.
 mod endpoints;
 

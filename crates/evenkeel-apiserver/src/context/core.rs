@@ -9,6 +9,7 @@ use crate::authz::Authorizer;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
 use crate::metrics::Metrics;
+use crate::rbac::Rbac;
 use crate::registry::Registry;
 use crate::registry::custom::Crds;
 use crate::request::authenticate::Authenticator;
@@ -25,6 +26,8 @@ pub(crate) struct Core {
     pub(crate) admission: Chain,
     pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Box<dyn Authorizer>,
+    /// The roles and bindings, whatever the authorizer.
+    pub(crate) rbac: Rbac,
     pub(crate) hooks: HookTable,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Arc<Throttle>,

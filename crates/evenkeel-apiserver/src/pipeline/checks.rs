@@ -5,9 +5,11 @@ use evenkeel_types::go::Quoted;
 use serde_json::Value;
 
 use super::persist::Current;
+use crate::authz::{Attributes, Decision, ResourceAttributes};
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::resource::Part;
+use crate::request::authorize::forbidden;
 use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
 
@@ -176,6 +178,30 @@ fn parse_sent_version(given: &str) -> Result<u64, Status> {
         let why = if digits { "value out of range" } else { "invalid syntax" };
         Status::without_reason(500, format!("strconv.ParseUint: parsing {}: {why}", Quoted(given)))
     })
+}
+
+/// Checks that the user may create the object, if an update or patch creates it.
+pub(crate) fn authorize_create(cx: &RequestContext) -> Result<(), Status> {
+    if cx.verb == Verb::Create {
+        return Ok(());
+    }
+    let attributes = Attributes {
+        user: &cx.identity,
+        verb: Verb::Create.name(),
+        path: "",
+        resource: Some(ResourceAttributes {
+            group: &cx.resource.group,
+            version: &cx.resource.version,
+            resource: &cx.resource.plural,
+            subresource: cx.subresource.as_deref().unwrap_or(""),
+            namespace: &cx.namespace,
+            name: cx.name(),
+        }),
+    };
+    match cx.core.authorizer.decide(&attributes) {
+        Decision::Allow => Ok(()),
+        Decision::Deny(reason) => Err(forbidden(&attributes, &reason)),
+    }
 }
 
 /// Returns whether an update of a missing object, or of its status, creates it.

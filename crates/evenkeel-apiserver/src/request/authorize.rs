@@ -58,6 +58,7 @@ pub(crate) fn attributes<'a>(
             plural,
             name,
             subresource,
+            selected_name,
             ..
         }) => Attributes {
             user,
@@ -73,14 +74,14 @@ pub(crate) fn attributes<'a>(
                     Some(name) if plural == "namespaces" => name,
                     _ => namespace,
                 },
-                name: name.as_deref().unwrap_or(""),
+                name: name.as_deref().or(selected_name.as_deref()).unwrap_or(""),
             }),
         },
     }
 }
 
 /// Returns the 403 status of a request that is not authorized.
-pub(super) fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
+pub(crate) fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
     let user = &attributes.user.user;
     let verb = attributes.verb;
     let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };

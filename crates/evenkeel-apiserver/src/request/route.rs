@@ -2,9 +2,11 @@
 //!
 //! Follows upstream's `RequestInfo`, whose terms authorization, admission and errors use.
 
+use evenkeel_schema::names;
 use http::Method;
 
 use crate::request::query::{Query, decode_path};
+use crate::selector::field::exact_match;
 
 /// The verb of a request, in the terms of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,9 @@ pub(crate) struct ResourceRoute {
     pub(crate) plural: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// The name that the field selector of a list or watch requires: authorization treats it as the
+    /// name of the object.
+    pub(crate) selected_name: Option<String>,
     /// The path after the subresource, as in `…/proxy/a/b`.
     pub(crate) rest: Option<String>,
 }
@@ -121,7 +126,13 @@ pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Route {
     } else if legacy_watch && verb == Verb::Get {
         verb = Verb::Watch;
     }
+    let selected_name = query
+        .get("fieldSelector")
+        .filter(|_| name.is_none() && matches!(verb, Verb::List | Verb::Watch))
+        .and_then(|selector| exact_match(selector, "metadata.name"))
+        .filter(|name| names::path_segment(name, false).is_empty());
     Route::Resource(ResourceRoute {
+        selected_name,
         verb,
         group,
         version,

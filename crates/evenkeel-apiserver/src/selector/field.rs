@@ -97,6 +97,14 @@ impl FieldSelector {
     }
 }
 
+/// Returns the value that a field selector requires of `field`, without knowledge of the kind.
+pub(crate) fn exact_match(text: &str, field: &str) -> Option<String> {
+    let terms = split_terms(text);
+    let mut terms = terms.into_iter().filter_map(split_term);
+    let (_, _, value) = terms.find(|(label, equals, _)| *label == field && *equals)?;
+    unescape(value).ok()
+}
+
 /// Splits at commas that are not escaped.
 fn split_terms(text: &str) -> Vec<&str> {
     let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);

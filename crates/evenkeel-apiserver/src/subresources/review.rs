@@ -49,14 +49,7 @@ pub(crate) fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> 
         "SelfSubjectRulesReview" if text("/spec/namespace").is_empty() => {
             return Err(Status::bad_request("no namespace on request"));
         }
-        "SelfSubjectRulesReview" => {
-            let all = json!(["*"]);
-            json!({
-                "resourceRules": [{"verbs": all, "apiGroups": all, "resources": all}],
-                "nonResourceRules": [{"verbs": all, "nonResourceURLs": all}],
-                "incomplete": false,
-            })
-        }
+        "SelfSubjectRulesReview" => rules(cx, text("/spec/namespace")),
         _ => return Err(Status::method_not_allowed()),
     };
     // These responses are new objects.
@@ -73,6 +66,34 @@ pub(crate) fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> 
     }
     review["status"] = status;
     Ok(Reply::Other(StatusCode::CREATED, review))
+}
+
+/// Returns the status of a SelfSubjectRulesReview.
+fn rules(cx: &RequestContext, namespace: &str) -> Value {
+    let rules = cx.core.authorizer.rules(&cx.identity, namespace);
+    let (mut resource, mut non_resource) = (Vec::new(), Vec::new());
+    for rule in &rules.rules {
+        if !rule.resources.is_empty() {
+            let mut shown = json!({
+                "verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources,
+            });
+            if !rule.resource_names.is_empty() {
+                shown["resourceNames"] = json!(rule.resource_names);
+            }
+            resource.push(shown);
+        }
+        if !rule.non_resource_urls.is_empty() {
+            let urls = json!({"verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls});
+            non_resource.push(urls);
+        }
+    }
+    let mut status = json!({
+        "resourceRules": resource, "nonResourceRules": non_resource, "incomplete": false,
+    });
+    if !rules.error.is_empty() {
+        status["evaluationError"] = rules.error.into();
+    }
+    status
 }
 
 fn user_info(identity: &Identity) -> Value {
@@ -124,7 +145,10 @@ fn decide(cx: &RequestContext, user: &Identity, review: &Value) -> Value {
     };
     // The subject of a review counts as authenticated.
     match cx.core.authorizer.decide(&attributes) {
-        Decision::Allow => json!({"allowed": true}),
+        Decision::Allow => match cx.core.authorizer.allow_reason(&attributes) {
+            Some(reason) => json!({"allowed": true, "reason": reason}),
+            None => json!({"allowed": true}),
+        },
         Decision::Deny(reason) if reason.is_empty() => json!({"allowed": false}),
         Decision::Deny(reason) => json!({"allowed": false, "reason": reason}),
     }

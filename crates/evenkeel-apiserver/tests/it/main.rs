@@ -60,3 +60,4 @@ mod kube_rs;
 mod determinism;
 
 mod properties;
+mod rbac;

@@ -24,6 +24,11 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
         .tokens(tokens)
         .anonymous_auth(settings.anonymous_auth)
         .stop_with(stopping);
+    // As upstream, the first authorizer that allows a request decides.
+    let has = |mode: &str| settings.authorization_modes.iter().any(|other| other == mode);
+    if has("RBAC") && !has("AlwaysAllow") {
+        builder = builder.rbac();
+    }
     if let Some(interval) = settings.compaction_interval {
         builder = builder.compaction_interval(interval);
     }

@@ -1,0 +1,184 @@
+//! Roles and bindings: kept current in the RBAC authorizer, and protected from privilege escalation.
+//!
+//! A user can create or update a role only with permissions that the user has, or with the verb
+//! `escalate` on it; and bind a role only with its permissions, or with the verb `bind` on it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::stored;
+use crate::authz::{Attributes, Decision, PolicyRule, ResourceAttributes};
+use crate::codec;
+use crate::context::{Core, HookFuture, Hooks, RequestContext, Reservation};
+use crate::identity::MASTERS;
+use crate::object::Metadata as _;
+use crate::rbac::{Kind, Missing, RoleRef};
+use crate::registry::resource::Part;
+use crate::status::{GroupResource, Status};
+use crate::storage::Record;
+
+/// The API group of the four kinds.
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// The hooks of one of the four kinds.
+pub(super) struct RbacObjects {
+    pub(super) kind: Kind,
+    pub(super) plural: &'static str,
+}
+
+impl Hooks for RbacObjects {
+    fn begin_create(
+        &self,
+        cx: &RequestContext,
+        object: &mut Value,
+    ) -> Result<Option<Box<dyn Reservation>>, Status> {
+        self.check_escalation(cx, object, None)?;
+        Ok(None)
+    }
+
+    fn begin_update(
+        &self,
+        cx: &RequestContext,
+        object: &mut Value,
+        old: &Value,
+        _: Part<'_>,
+    ) -> Result<Option<Box<dyn Reservation>>, Status> {
+        self.check_escalation(cx, object, Some(old))?;
+        Ok(None)
+    }
+
+    fn after_write<'a>(
+        &'a self,
+        cx: &'a RequestContext,
+        record: &'a Record,
+    ) -> Option<HookFuture<'a>> {
+        if let Ok(object) = codec::value(&cx.resource, record) {
+            cx.core.rbac.put(self.kind, &object);
+        }
+        None
+    }
+
+    fn after_delete<'a>(
+        &'a self,
+        cx: &'a RequestContext,
+        _: &'a Value,
+        record: &'a Record,
+    ) -> Option<HookFuture<'a>> {
+        cx.core.rbac.remove(self.kind, record.key.namespace(), record.key.name());
+        None
+    }
+
+    fn restore<'a>(&'a self, core: &'a Arc<Core>) -> Option<HookFuture<'a, Result<(), Status>>> {
+        Some(Box::pin(async move {
+            let Some(resource) = core.builtin(GROUP, self.plural) else { return Ok(()) };
+            for record in stored(core, GROUP, self.plural)? {
+                core.rbac.put(self.kind, &codec::value(&resource, &record)?);
+            }
+            Ok(())
+        }))
+    }
+}
+
+impl RbacObjects {
+    fn check_escalation(
+        &self,
+        cx: &RequestContext,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        if cx.identity.is_in(MASTERS) || old.is_some_and(|old| only_gc_fields_differ(object, old)) {
+            return Ok(());
+        }
+        match self.kind {
+            Kind::Role | Kind::ClusterRole => self.check_role(cx, object, old),
+            Kind::RoleBinding | Kind::ClusterRoleBinding => self.check_binding(cx, object),
+        }
+    }
+
+    fn check_role(
+        &self,
+        cx: &RequestContext,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        if self.is_authorized(cx, "escalate", self.plural, cx.name()) {
+            return Ok(());
+        }
+        let confirm = |rules: &[PolicyRule]| {
+            cx.core.rbac.confirm_no_escalation(&cx.identity, &cx.namespace, rules)
+        };
+        confirm(&PolicyRule::of_role(object)).map_err(|why| self.forbidden(object, &why))?;
+        // An aggregation rule can select any rules.
+        if has_aggregation_rule(object) || old.is_some_and(has_aggregation_rule) {
+            let why = "must have cluster-admin privileges to use the aggregationRule";
+            confirm(&PolicyRule::all()).map_err(|_| self.forbidden(object, why))?;
+        }
+        Ok(())
+    }
+
+    fn check_binding(&self, cx: &RequestContext, object: &Value) -> Result<(), Status> {
+        let role = RoleRef::of(object);
+        let plural = match role.kind.as_str() {
+            "Role" => Some("roles"),
+            "ClusterRole" => Some("clusterroles"),
+            _ => None,
+        };
+        if plural.is_some_and(|plural| self.is_authorized(cx, "bind", plural, &role.name)) {
+            return Ok(());
+        }
+        let rules =
+            cx.core.rbac.rules_of(&role, &cx.namespace).map_err(|missing| match missing {
+                Missing::Role(name) => not_found("roles", &name),
+                Missing::ClusterRole(name) => not_found("clusterroles", &name),
+                Missing::Kind(_) => Status::internal(missing),
+            })?;
+        cx.core
+            .rbac
+            .confirm_no_escalation(&cx.identity, &cx.namespace, &rules)
+            .map_err(|why| self.forbidden(object, &why))
+    }
+
+    /// Returns whether the user has this verb on a role.
+    fn is_authorized(&self, cx: &RequestContext, verb: &str, plural: &str, name: &str) -> bool {
+        let resource = ResourceAttributes {
+            group: GROUP,
+            version: "*",
+            resource: plural,
+            subresource: "",
+            namespace: &cx.namespace,
+            name,
+        };
+        let attributes =
+            Attributes { user: &cx.identity, verb, path: "", resource: Some(resource) };
+        cx.core.authorizer.decide(&attributes) == Decision::Allow
+    }
+
+    fn forbidden(&self, object: &Value, why: &str) -> Status {
+        let resource = GroupResource { group: GROUP, resource: self.plural };
+        Status::forbidden(resource, object.meta_str("name"), why)
+    }
+}
+
+fn not_found(plural: &str, name: &str) -> Status {
+    Status::not_found(GroupResource { group: GROUP, resource: plural }, name)
+}
+
+fn has_aggregation_rule(role: &Value) -> bool {
+    let selectors = role.pointer("/aggregationRule/clusterRoleSelectors").and_then(Value::as_array);
+    selectors.is_some_and(|selectors| !selectors.is_empty())
+}
+
+/// Returns whether an update changes only what the garbage collector changes.
+fn only_gc_fields_differ(object: &Value, old: &Value) -> bool {
+    let rest = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in ["ownerReferences", "finalizers", "managedFields"] {
+                metadata.remove(field);
+            }
+        }
+        object
+    };
+    rest(object) == rest(old)
+}

@@ -1,0 +1,136 @@
+//! RBAC: decides requests by the roles and bindings that are stored.
+//!
+//! The hooks of the four kinds keep the index current as part of each write, so a binding is
+//! effective when its create returns.
+
+mod escalation;
+mod policy;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use serde_json::Value;
+
+use self::policy::Policy;
+pub(crate) use self::policy::{Kind, Missing, RoleRef};
+use crate::authz::{Attributes, Authorizer, Decision, PolicyRule, Rules};
+use crate::identity::{Identity, MASTERS};
+
+/// The RBAC authorizer. Clones share one policy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rbac(Arc<RwLock<Policy>>);
+
+impl Rbac {
+    /// Inserts or replaces a role or binding.
+    pub(crate) fn put(&self, kind: Kind, object: &Value) {
+        self.0.write().put(kind, object);
+    }
+
+    /// Removes a role or binding.
+    pub(crate) fn remove(&self, kind: Kind, namespace: &str, name: &str) {
+        self.0.write().remove(kind, namespace, name);
+    }
+
+    /// Returns the rules of `user` in `namespace`, and why some are missing.
+    fn rules_and_errors(&self, user: &Identity, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
+        let (mut rules, mut errors) = (Vec::new(), Vec::new());
+        let mut seen = Vec::new();
+        self.0.read().visit(user, namespace, |binding, found| {
+            // A binding may apply to the user and to several of its groups.
+            if !seen.iter().any(|other| Arc::ptr_eq(other, binding)) {
+                seen.push(binding.clone());
+                match found {
+                    Ok(found) => rules.extend_from_slice(found),
+                    Err(missing) => errors.push(missing.to_string()),
+                }
+            }
+            true
+        });
+        (rules, errors)
+    }
+
+    /// Returns the rules of the role of a binding in `namespace`.
+    pub(crate) fn rules_of(
+        &self,
+        role: &RoleRef,
+        namespace: &str,
+    ) -> Result<Arc<[PolicyRule]>, Missing> {
+        self.0.read().rules_of(role, namespace)
+    }
+
+    /// Checks that `user` has all permissions of `granted`; returns the message of the error
+    /// otherwise.
+    pub(crate) fn confirm_no_escalation(
+        &self,
+        user: &Identity,
+        namespace: &str,
+        granted: &[PolicyRule],
+    ) -> Result<(), String> {
+        let (own, errors) = self.rules_and_errors(user, namespace);
+        escalation::confirm_no_escalation(user, &own, &errors, granted)
+    }
+}
+
+impl Authorizer for Rbac {
+    fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        if attributes.user.is_in(MASTERS) {
+            return Decision::Allow;
+        }
+        let (mut allowed, mut errors) = (false, Vec::new());
+        let namespace = attributes.resource.as_ref().map_or("", |resource| resource.namespace);
+        self.0.read().visit(attributes.user, namespace, |_, rules| {
+            match rules {
+                Ok(rules) => allowed = rules.iter().any(|rule| rule.allows(attributes)),
+                Err(missing) => errors.push(missing),
+            }
+            !allowed
+        });
+        if allowed { Decision::Allow } else { Decision::Deny(deny_reason(errors)) }
+    }
+
+    fn allow_reason(&self, attributes: &Attributes<'_>) -> Option<String> {
+        if attributes.user.is_in(MASTERS) {
+            return None;
+        }
+        let mut reason = None;
+        let namespace = attributes.resource.as_ref().map_or("", |resource| resource.namespace);
+        self.0.read().visit(attributes.user, namespace, |binding, rules| {
+            if rules.is_ok_and(|rules| rules.iter().any(|rule| rule.allows(attributes))) {
+                let source = binding.describe(attributes.user);
+                reason = Some(format!("RBAC: allowed by {source}"));
+            }
+            reason.is_none()
+        });
+        reason
+    }
+
+    fn rules(&self, user: &Identity, namespace: &str) -> Rules {
+        let (rules, errors) = self.rules_and_errors(user, namespace);
+        let error = if errors.is_empty() { String::new() } else { aggregate(errors) };
+        Rules { rules, error }
+    }
+}
+
+fn deny_reason(errors: Vec<Missing>) -> String {
+    match errors.as_slice() {
+        [] => String::new(),
+        errors => format!("RBAC: {}", aggregate(errors.iter().map(Missing::to_string))),
+    }
+}
+
+/// Formats errors as Go's `errors.NewAggregate`, each once.
+fn aggregate(errors: impl IntoIterator<Item = String>) -> String {
+    let mut messages: Vec<String> = Vec::new();
+    for message in errors {
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    match messages.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}

@@ -1,0 +1,276 @@
+//! The roles and bindings of the cluster, indexed by subject: a decision costs a lookup for the user
+//! and for each of its groups, however many bindings there are.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::authz::PolicyRule;
+use crate::identity::Identity;
+use crate::object::Metadata as _;
+
+/// The four kinds of RBAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Role,
+    ClusterRole,
+    RoleBinding,
+    ClusterRoleBinding,
+}
+
+/// All roles and bindings.
+#[derive(Debug, Default)]
+pub(super) struct Policy {
+    /// By namespace and name; ClusterRoles have no namespace.
+    roles: HashMap<String, HashMap<String, Arc<[PolicyRule]>>>,
+    /// By namespace; ClusterRoleBindings have none.
+    bindings: HashMap<String, Bindings>,
+}
+
+/// The bindings of one namespace, or of the cluster.
+#[derive(Debug, Default)]
+struct Bindings {
+    by_name: HashMap<String, Arc<Binding>>,
+    by_user: HashMap<String, Vec<Arc<Binding>>>,
+    by_group: HashMap<String, Vec<Arc<Binding>>>,
+}
+
+/// A RoleBinding, or a ClusterRoleBinding without a namespace.
+#[derive(Debug)]
+pub(super) struct Binding {
+    namespace: String,
+    name: String,
+    role: RoleRef,
+    subjects: Vec<Subject>,
+}
+
+/// The role of a binding.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RoleRef {
+    pub(crate) api_group: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+/// A subject of a binding.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Subject {
+    kind: String,
+    name: String,
+    namespace: String,
+}
+
+impl RoleRef {
+    /// Returns the role of a binding.
+    pub(crate) fn of(binding: &Value) -> Self {
+        binding.get("roleRef").and_then(|role| Self::deserialize(role).ok()).unwrap_or_default()
+    }
+}
+
+impl Subject {
+    /// Returns the user name that the subject stands for, unless it is a group.
+    fn user(&self, binding_namespace: &str) -> Option<String> {
+        match self.kind.as_str() {
+            "User" => Some(self.name.clone()),
+            "ServiceAccount" => {
+                let namespace = self.namespace_or(binding_namespace);
+                let named = !namespace.is_empty();
+                named.then(|| format!("system:serviceaccount:{namespace}:{}", self.name))
+            }
+            _ => None,
+        }
+    }
+
+    fn namespace_or<'a>(&'a self, binding_namespace: &'a str) -> &'a str {
+        if self.namespace.is_empty() { binding_namespace } else { &self.namespace }
+    }
+
+    fn applies_to(&self, user: &Identity, binding_namespace: &str) -> bool {
+        match self.kind.as_str() {
+            "Group" => user.is_in(&self.name),
+            _ => self.user(binding_namespace).is_some_and(|name| name == user.user),
+        }
+    }
+}
+
+impl Policy {
+    /// Inserts or replaces an object.
+    pub(super) fn put(&mut self, kind: Kind, object: &Value) {
+        let (namespace, name) = (object.meta_str("namespace"), object.meta_str("name"));
+        match kind {
+            Kind::Role | Kind::ClusterRole => {
+                let roles = self.roles.entry(namespace.to_owned()).or_default();
+                roles.insert(name.to_owned(), PolicyRule::of_role(object).into());
+            }
+            Kind::RoleBinding | Kind::ClusterRoleBinding => {
+                let subjects = object.get("subjects").and_then(Value::as_array);
+                let subjects = subjects.into_iter().flatten();
+                let binding = Binding {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                    role: RoleRef::of(object),
+                    subjects: subjects.filter_map(|it| Subject::deserialize(it).ok()).collect(),
+                };
+                let bindings = self.bindings.entry(namespace.to_owned()).or_default();
+                bindings.remove(name);
+                bindings.insert(Arc::new(binding));
+            }
+        }
+    }
+
+    /// Removes an object.
+    pub(super) fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
+        match kind {
+            Kind::Role | Kind::ClusterRole => {
+                if let Some(roles) = self.roles.get_mut(namespace) {
+                    roles.remove(name);
+                    if roles.is_empty() {
+                        self.roles.remove(namespace);
+                    }
+                }
+            }
+            Kind::RoleBinding | Kind::ClusterRoleBinding => {
+                if let Some(bindings) = self.bindings.get_mut(namespace) {
+                    bindings.remove(name);
+                    if bindings.by_name.is_empty() {
+                        self.bindings.remove(namespace);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the rules of the role of a binding in `namespace`, or why there are none.
+    pub(super) fn rules_of(
+        &self,
+        role: &RoleRef,
+        namespace: &str,
+    ) -> Result<Arc<[PolicyRule]>, Missing> {
+        let namespace = match role.kind.as_str() {
+            "Role" => namespace,
+            "ClusterRole" => "",
+            _ => return Err(Missing::Kind(role.kind.clone())),
+        };
+        let found = self.roles.get(namespace).and_then(|roles| roles.get(&role.name));
+        found.cloned().ok_or_else(|| match role.kind.as_str() {
+            "Role" => Missing::Role(role.name.clone()),
+            _ => Missing::ClusterRole(role.name.clone()),
+        })
+    }
+
+    /// Calls `visit` with the rules of each binding that applies to `user` in `namespace` or in the
+    /// cluster, until it returns false.
+    pub(super) fn visit(
+        &self,
+        user: &Identity,
+        namespace: &str,
+        mut visit: impl FnMut(&Arc<Binding>, Result<&[PolicyRule], Missing>) -> bool,
+    ) {
+        let scopes = [Some(""), Some(namespace).filter(|namespace| !namespace.is_empty())];
+        for bindings in scopes.into_iter().flatten().filter_map(|scope| self.bindings.get(scope)) {
+            let groups = user.groups.iter().filter_map(|group| bindings.by_group.get(group));
+            let users = bindings.by_user.get(&user.user);
+            for binding in users.into_iter().chain(groups).flatten() {
+                let rules = self.rules_of(&binding.role, &binding.namespace);
+                let more = match rules {
+                    Ok(rules) => visit(binding, Ok(&rules)),
+                    Err(missing) => visit(binding, Err(missing)),
+                };
+                if !more {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Bindings {
+    fn insert(&mut self, binding: Arc<Binding>) {
+        for subject in &binding.subjects {
+            let applying = match subject.kind.as_str() {
+                "Group" => self.by_group.entry(subject.name.clone()),
+                _ => match subject.user(&binding.namespace) {
+                    Some(user) => self.by_user.entry(user),
+                    None => continue,
+                },
+            };
+            let applying = applying.or_default();
+            // Ordered by name, so that the first rule that allows a request is always the same one.
+            match applying.binary_search_by(|other| other.name.cmp(&binding.name)) {
+                Ok(_) => {}
+                Err(at) => applying.insert(at, binding.clone()),
+            }
+        }
+        self.by_name.insert(binding.name.clone(), binding);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(binding) = self.by_name.remove(name) else { return };
+        for subject in &binding.subjects {
+            let user = subject.user(&binding.namespace);
+            let (index, key) = match &user {
+                Some(user) => (&mut self.by_user, user),
+                None => (&mut self.by_group, &subject.name),
+            };
+            if let Some(applying) = index.get_mut(key) {
+                applying.retain(|other| other.name != name);
+                if applying.is_empty() {
+                    index.remove(key);
+                }
+            }
+        }
+    }
+}
+
+/// Why a binding grants nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Role(String),
+    ClusterRole(String),
+    Kind(String),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Role(name) => write!(f, "role.rbac.authorization.k8s.io {name:?} not found"),
+            Self::ClusterRole(name) => {
+                write!(f, "clusterrole.rbac.authorization.k8s.io {name:?} not found")
+            }
+            Self::Kind(kind) => write!(f, "unsupported role reference kind: {kind:?}"),
+        }
+    }
+}
+
+impl Binding {
+    /// Describes the binding and its first subject that applies to `user`, as upstream does.
+    pub(super) fn describe(&self, user: &Identity) -> String {
+        let subject = self.subjects.iter().find(|it| it.applies_to(user, &self.namespace));
+        let subject = subject.map_or_else(String::new, |subject| match subject.kind.as_str() {
+            "ServiceAccount" => {
+                let namespace = subject.namespace_or(&self.namespace);
+                format!("ServiceAccount \"{}/{namespace}\"", subject.name)
+            }
+            kind => format!("{kind} {:?}", subject.name),
+        });
+        let RoleRef { kind, name: role, .. } = &self.role;
+        match self.namespace.as_str() {
+            "" => format!("ClusterRoleBinding {:?} of {kind} {role:?} to {subject}", self.name),
+            namespace => {
+                format!("RoleBinding \"{}/{namespace}\" of {kind} {role:?} to {subject}", self.name)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Policy {
+    pub(super) fn is_empty_of_bindings(&self) -> bool {
+        self.bindings.is_empty()
+    }
+}

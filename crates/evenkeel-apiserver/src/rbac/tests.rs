@@ -1,0 +1,112 @@
+//! Decisions by roles and bindings.
+
+use serde_json::json;
+
+use super::*;
+use crate::authz::ResourceAttributes;
+
+fn decide(rbac: &Rbac, user: &Identity, verb: &str, namespace: &str, name: &str) -> Decision {
+    let resource = ResourceAttributes {
+        group: "",
+        version: "v1",
+        resource: "pods",
+        subresource: "",
+        namespace,
+        name,
+    };
+    rbac.decide(&Attributes { user, verb, path: "", resource: Some(resource) })
+}
+
+fn reader(rbac: &Rbac, kind: Kind, namespace: &str) {
+    rbac.put(
+        kind,
+        &json!({
+            "metadata": {"name": "reader", "namespace": namespace},
+            "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}],
+        }),
+    );
+}
+
+fn bind(rbac: &Rbac, kind: Kind, namespace: &str, role: &str, subject: Value) {
+    rbac.put(
+        kind,
+        &json!({
+            "metadata": {"name": "readers", "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": "reader"},
+            "subjects": [subject],
+        }),
+    );
+}
+
+#[test]
+fn role_bindings_grant_in_their_namespace_only() {
+    let rbac = Rbac::default();
+    let bob = Identity::authenticated("bob", ["dev"]);
+    reader(&rbac, Kind::ClusterRole, "");
+    bind(&rbac, Kind::RoleBinding, "shop", "ClusterRole", json!({"kind": "User", "name": "bob"}));
+    assert_eq!(decide(&rbac, &bob, "get", "shop", "web"), Decision::Allow);
+    let denied = Decision::Deny(String::new());
+    assert_eq!(decide(&rbac, &bob, "get", "other", "web"), denied);
+    assert_eq!(decide(&rbac, &bob, "list", "shop", ""), denied);
+    let eve = Identity::authenticated("eve", ["ops"]);
+    assert_eq!(decide(&rbac, &eve, "get", "shop", "web"), denied);
+
+    bind(
+        &rbac,
+        Kind::ClusterRoleBinding,
+        "",
+        "ClusterRole",
+        json!({"kind": "Group", "name": "ops"}),
+    );
+    assert_eq!(decide(&rbac, &eve, "get", "other", "web"), Decision::Allow);
+    rbac.remove(Kind::ClusterRoleBinding, "", "readers");
+    assert_eq!(decide(&rbac, &eve, "get", "other", "web"), denied);
+    rbac.remove(Kind::RoleBinding, "shop", "readers");
+    assert_eq!(decide(&rbac, &bob, "get", "shop", "web"), denied);
+    assert!(rbac.0.read().is_empty_of_bindings());
+}
+
+#[test]
+fn service_accounts_of_the_binding_namespace_need_no_namespace() {
+    let rbac = Rbac::default();
+    reader(&rbac, Kind::Role, "shop");
+    let subject = json!({"kind": "ServiceAccount", "name": "operator"});
+    bind(&rbac, Kind::RoleBinding, "shop", "Role", subject);
+    let own = Identity::authenticated("system:serviceaccount:shop:operator", ["x"]);
+    assert_eq!(decide(&rbac, &own, "get", "shop", "web"), Decision::Allow);
+    let other = Identity::authenticated("system:serviceaccount:other:operator", ["x"]);
+    assert_ne!(decide(&rbac, &other, "get", "shop", "web"), Decision::Allow);
+}
+
+#[test]
+fn reasons_name_the_binding_or_the_missing_role() {
+    let rbac = Rbac::default();
+    let own = Identity::authenticated("system:serviceaccount:shop:operator", ["x"]);
+    let subject = json!({"kind": "ServiceAccount", "name": "operator", "namespace": "shop"});
+    bind(&rbac, Kind::RoleBinding, "shop", "Role", subject);
+    assert_eq!(
+        decide(&rbac, &own, "get", "shop", "web"),
+        Decision::Deny("RBAC: role.rbac.authorization.k8s.io \"reader\" not found".to_owned())
+    );
+    reader(&rbac, Kind::Role, "shop");
+    let resource = ResourceAttributes {
+        group: "",
+        version: "v1",
+        resource: "pods",
+        subresource: "",
+        namespace: "shop",
+        name: "web",
+    };
+    let attributes = Attributes { user: &own, verb: "get", path: "", resource: Some(resource) };
+    assert_eq!(
+        rbac.allow_reason(&attributes).unwrap(),
+        "RBAC: allowed by RoleBinding \"readers/shop\" of Role \"reader\" to ServiceAccount \
+         \"operator/shop\""
+    );
+}
+
+#[test]
+fn members_of_system_masters_may_do_anything() {
+    let rbac = Rbac::default();
+    assert_eq!(decide(&rbac, &Identity::admin(), "delete", "shop", "web"), Decision::Allow);
+}
