@@ -1,6 +1,6 @@
 //! The authorization interface, which RBAC implements.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::identity::{AUTHENTICATED, Identity, MASTERS};
 
@@ -44,23 +44,27 @@ pub enum Decision {
 }
 
 /// A rule of a Role or ClusterRole.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyRule {
     /// The allowed verbs; `*` for all.
     #[serde(deserialize_with = "strings")]
     pub verbs: Vec<String>,
     /// The API groups of the resources; `*` for all.
-    #[serde(deserialize_with = "strings")]
+    #[serde(deserialize_with = "strings", skip_serializing_if = "Vec::is_empty")]
     pub api_groups: Vec<String>,
     /// The resources: `pods`, `pods/log`, `*/scale`; `*` for all.
-    #[serde(deserialize_with = "strings")]
+    #[serde(deserialize_with = "strings", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
     /// The names of the objects; all if empty.
-    #[serde(deserialize_with = "strings")]
+    #[serde(deserialize_with = "strings", skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
     /// The paths outside of resources: `/healthz`, `/logs/*`; `*` for all.
-    #[serde(rename = "nonResourceURLs", deserialize_with = "strings")]
+    #[serde(
+        rename = "nonResourceURLs",
+        deserialize_with = "strings",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub non_resource_urls: Vec<String>,
 }
 

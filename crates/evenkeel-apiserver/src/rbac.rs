@@ -14,6 +14,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde_json::Value;
 
+pub(crate) use self::escalation::uncovered;
 use self::policy::Policy;
 pub(crate) use self::policy::{Kind, Missing, RoleRef};
 use crate::authz::{Attributes, Authorizer, Decision, PolicyRule, Rules};

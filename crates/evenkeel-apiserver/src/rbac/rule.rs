@@ -1,5 +1,6 @@
 //! Policy rules, and which requests they allow.
 
+use evenkeel_types::go::quote_list;
 use serde::Deserialize as _;
 
 use crate::authz::{Attributes, PolicyRule, ResourceAttributes};
@@ -38,16 +39,12 @@ impl PolicyRule {
         let shown: Vec<String> = parts
             .into_iter()
             .filter(|(_, values)| !values.is_empty())
-            .map(|(name, values)| format!("{name}:{}", quoted(values)))
+            .map(|(name, values)| {
+                format!("{name}:{}", quote_list(values.iter().map(String::as_str)))
+            })
             .collect();
         format!("{{{}}}", shown.join(", "))
     }
-}
-
-/// Formats strings like Go's `%q` of a slice.
-pub(super) fn quoted(values: &[String]) -> String {
-    let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
-    format!("[{}]", quoted.join(" "))
 }
 
 pub(super) fn has(values: &[String], value: &str) -> bool {

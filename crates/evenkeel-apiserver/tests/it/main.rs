@@ -38,6 +38,8 @@ mod errors;
 
 mod identity;
 
+mod rbac;
+
 mod growth;
 
 mod negotiation;
@@ -60,4 +62,3 @@ mod kube_rs;
 mod determinism;
 
 mod properties;
-mod rbac;

@@ -93,6 +93,57 @@ async fn roles_survive_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restart_adds_missing_bootstrap_rules_and_subjects() {
+    let dir = std::env::temp_dir().join(format!("evenkeel-rbac-start-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let builder = || ApiServer::builder().seed(1).rbac().data_dir(&dir);
+    let first = Cluster::built(builder()).await;
+    let basic = format!("{RBAC}/clusterroles/system:basic-user");
+    let discovery = format!("{RBAC}/clusterroles/system:discovery");
+    let subjects = format!("{RBAC}/clusterrolebindings/cluster-admin");
+    let bound = format!("{RBAC}/clusterrolebindings/system:basic-user");
+    let view = format!("{RBAC}/clusterroles/view");
+    let expected = first.get(&basic).await.expect(200)["rules"].clone();
+    let own = json!({"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["widgets"]});
+    first.merge(&basic, json!({"rules": [own]})).await.expect(200);
+    let protected = json!({
+        "metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}},
+        "rules": null,
+    });
+    first.merge(&discovery, protected).await.expect(200);
+    first.merge(&subjects, json!({"subjects": null})).await.expect(200);
+    let uid = first.get(&bound).await.expect(200)["metadata"]["uid"].clone();
+    first.delete(&bound).await.expect(200);
+    let mut other = binding("system:basic-user", "ClusterRole", "view");
+    other["subjects"] = json!([]);
+    first.post(&format!("{RBAC}/clusterrolebindings"), other).await.expect(201);
+    let unchanged = first.get(&view).await.expect(200)["metadata"]["resourceVersion"].clone();
+    drop(first);
+
+    let second = Cluster::built(builder()).await;
+    let rules = second.get(&basic).await.expect(200)["rules"].as_array().unwrap().clone();
+    assert_eq!(rules[0], own);
+    assert!(rules.len() > expected.as_array().unwrap().len(), "{rules:?}");
+    as_bob(
+        &second,
+        Method::POST,
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        json!({"spec": {"nonResourceAttributes": {"verb": "get", "path": "/api"}}}),
+    )
+    .await
+    .expect(201);
+    assert_eq!(second.get(&discovery).await.expect(200).get("rules"), Some(&Value::Null));
+    assert_eq!(second.get(&subjects).await.expect(200)["subjects"][0]["name"], "system:masters");
+    let recreated = second.get(&bound).await.expect(200);
+    assert_eq!(recreated["roleRef"]["name"], "system:basic-user");
+    assert_ne!(recreated["metadata"]["uid"], uid);
+    let view = second.get(&view).await.expect(200);
+    assert_eq!(view["metadata"]["resourceVersion"], unchanged);
+    drop(second);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+#[tokio::test(start_paused = true)]
 async fn resource_names_apply_to_lists_that_select_the_name() {
     let cluster = cluster().await;
     let rules = json!([{
