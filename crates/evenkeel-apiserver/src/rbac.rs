@@ -89,7 +89,7 @@ impl Authorizer for Rbac {
             }
             !allowed
         });
-        if allowed { Decision::Allow } else { Decision::Deny(deny_reason(errors)) }
+        if allowed { Decision::Allow } else { Decision::Deny(deny_reason(&errors)) }
     }
 
     fn allow_reason(&self, attributes: &Attributes<'_>) -> Option<String> {
@@ -115,8 +115,8 @@ impl Authorizer for Rbac {
     }
 }
 
-fn deny_reason(errors: Vec<Missing>) -> String {
-    match errors.as_slice() {
+fn deny_reason(errors: &[Missing]) -> String {
+    match errors {
         [] => String::new(),
         errors => format!("RBAC: {}", aggregate(errors.iter().map(Missing::to_string))),
     }

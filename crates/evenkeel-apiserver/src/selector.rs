@@ -11,7 +11,6 @@ use self::field::FieldSelector;
 use self::label::LabelSelector;
 use crate::codec;
 use crate::registry::resource::{Resource, TypeInfo};
-use crate::request::query::ListOptions;
 use crate::status::Status;
 use crate::storage::Record;
 
@@ -26,18 +25,18 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn parse(resource: &Arc<Resource>, options: &ListOptions) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(&options.label_selector).map_err(Status::bad_request)?;
+    pub(crate) fn parse(
+        resource: &Arc<Resource>,
+        labels: &str,
+        fields: &str,
+    ) -> Result<Self, Status> {
+        let labels = LabelSelector::parse(labels).map_err(Status::bad_request)?;
         let fields = match &resource.type_info {
-            TypeInfo::Builtin(_) => {
-                FieldSelector::parse(&options.field_selector, &resource.selectable, |label| {
-                    evenkeel_kinds::fields::storage_label(resource.gvk(), label)
-                        .map_err(|unsupported| unsupported.to_string())
-                })
-            }
-            TypeInfo::Custom(_) => {
-                FieldSelector::parse(&options.field_selector, &resource.selectable, Ok)
-            }
+            TypeInfo::Builtin(_) => FieldSelector::parse(fields, &resource.selectable, |label| {
+                evenkeel_kinds::fields::storage_label(resource.gvk(), label)
+                    .map_err(|unsupported| unsupported.to_string())
+            }),
+            TypeInfo::Custom(_) => FieldSelector::parse(fields, &resource.selectable, Ok),
         };
         let fields = fields.map_err(Status::bad_request)?;
         let reads_object = resource.is_custom() && fields.selects_declared_fields();

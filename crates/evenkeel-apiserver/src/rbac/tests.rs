@@ -27,7 +27,7 @@ fn reader(rbac: &Rbac, kind: Kind, namespace: &str) {
     );
 }
 
-fn bind(rbac: &Rbac, kind: Kind, namespace: &str, role: &str, subject: Value) {
+fn bind(rbac: &Rbac, kind: Kind, namespace: &str, role: &str, subject: &Value) {
     rbac.put(
         kind,
         &json!({
@@ -43,7 +43,7 @@ fn role_bindings_grant_in_their_namespace_only() {
     let rbac = Rbac::default();
     let bob = Identity::authenticated("bob", ["dev"]);
     reader(&rbac, Kind::ClusterRole, "");
-    bind(&rbac, Kind::RoleBinding, "shop", "ClusterRole", json!({"kind": "User", "name": "bob"}));
+    bind(&rbac, Kind::RoleBinding, "shop", "ClusterRole", &json!({"kind": "User", "name": "bob"}));
     assert_eq!(decide(&rbac, &bob, "get", "shop", "web"), Decision::Allow);
     let denied = Decision::Deny(String::new());
     assert_eq!(decide(&rbac, &bob, "get", "other", "web"), denied);
@@ -56,7 +56,7 @@ fn role_bindings_grant_in_their_namespace_only() {
         Kind::ClusterRoleBinding,
         "",
         "ClusterRole",
-        json!({"kind": "Group", "name": "ops"}),
+        &json!({"kind": "Group", "name": "ops"}),
     );
     assert_eq!(decide(&rbac, &eve, "get", "other", "web"), Decision::Allow);
     rbac.remove(Kind::ClusterRoleBinding, "", "readers");
@@ -71,7 +71,7 @@ fn service_accounts_of_the_binding_namespace_need_no_namespace() {
     let rbac = Rbac::default();
     reader(&rbac, Kind::Role, "shop");
     let subject = json!({"kind": "ServiceAccount", "name": "operator"});
-    bind(&rbac, Kind::RoleBinding, "shop", "Role", subject);
+    bind(&rbac, Kind::RoleBinding, "shop", "Role", &subject);
     let own = Identity::authenticated("system:serviceaccount:shop:operator", ["x"]);
     assert_eq!(decide(&rbac, &own, "get", "shop", "web"), Decision::Allow);
     let other = Identity::authenticated("system:serviceaccount:other:operator", ["x"]);
@@ -83,7 +83,7 @@ fn reasons_name_the_binding_or_the_missing_role() {
     let rbac = Rbac::default();
     let own = Identity::authenticated("system:serviceaccount:shop:operator", ["x"]);
     let subject = json!({"kind": "ServiceAccount", "name": "operator", "namespace": "shop"});
-    bind(&rbac, Kind::RoleBinding, "shop", "Role", subject);
+    bind(&rbac, Kind::RoleBinding, "shop", "Role", &subject);
     assert_eq!(
         decide(&rbac, &own, "get", "shop", "web"),
         Decision::Deny("RBAC: role.rbac.authorization.k8s.io \"reader\" not found".to_owned())

@@ -10,7 +10,7 @@ use crate::status::Status;
 
 pub(super) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = ListOptions { watch: false, ..ListOptions::parse(&cx.query)? };
-    let filter = Filter::parse(&cx.resource, &options)?;
+    let filter = Filter::parse(&cx.resource, &options.label_selector, &options.field_selector)?;
     let deletion = delete::parse_options(cx, body)?;
     let list = select(cx, &options, &filter).await?;
     for record in list.records() {

@@ -19,7 +19,7 @@ const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
 pub(crate) async fn handle(cx: &RequestContext) -> Result<Reply, Status> {
     let options = ListOptions::parse(&cx.query)?;
-    let filter = Filter::parse(&cx.resource, &options)?;
+    let filter = Filter::parse(&cx.resource, &options.label_selector, &options.field_selector)?;
     let list = select(cx, &options, &filter).await?;
     Ok(Reply::List(list))
 }

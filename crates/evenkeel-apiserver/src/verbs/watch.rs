@@ -23,7 +23,7 @@ pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply,
     let mut options = ListOptions { watch: true, ..ListOptions::parse(&cx.query)? };
     let filter = match &cx.name {
         Some(name) => Filter::named(name),
-        None => Filter::parse(&cx.resource, &options)?,
+        None => Filter::parse(&cx.resource, &options.label_selector, &options.field_selector)?,
     };
     let include = Include::parse(&cx.query)?;
     let version = parse_version(match options.resource_version.as_str() {

@@ -89,7 +89,8 @@ fn append(object: &mut Value, field: &str, items: Vec<Value>) {
 mod tests {
     use super::*;
 
-    fn role(rules: Value) -> Value {
+    fn role(rules: impl Into<Value>) -> Value {
+        let rules: Value = rules.into();
         json!({
             "metadata": {
                 "name": "reader",
