@@ -3,6 +3,8 @@
 
 mod namespace_lifecycle;
 
+mod limit_ranger;
+
 mod taint_nodes_by_condition;
 
 mod priority;
@@ -77,8 +79,9 @@ pub(crate) fn chain(disabled: &[String]) -> Result<Chain, String> {
             UPSTREAM.join(", ")
         ));
     }
-    let all: [(&'static str, Box<dyn Plugin>); 9] = [
+    let all: [(&'static str, Box<dyn Plugin>); 10] = [
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
+        ("LimitRanger", Box::new(limit_ranger::LimitRanger)),
         ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
         ("Priority", Box::new(priority::Priority)),
         (

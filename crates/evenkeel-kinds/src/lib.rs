@@ -1,6 +1,7 @@
 //! Behaviour of the built-in Kubernetes kinds. Pure: no IO, no async, no clock.
 
 pub mod columns;
+pub mod compute;
 pub mod convert;
 pub mod defaults;
 pub mod empty;

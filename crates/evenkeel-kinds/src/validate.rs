@@ -40,7 +40,7 @@ pub(crate) mod read;
 mod registration;
 pub(crate) mod report;
 mod resource_claims;
-mod resources;
+pub(crate) mod resources;
 mod reviews;
 mod scheduling;
 mod security;

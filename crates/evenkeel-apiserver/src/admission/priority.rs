@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use crate::context::{Attributes, Operation, Plugin};
-use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::{Key, Range};
 
@@ -13,12 +12,9 @@ impl Plugin for Priority {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let cx = attributes.cx;
         let is_pod = cx.resource.is("", "pods") && cx.subresource.is_none();
+        let name = attributes.name().to_owned();
         let Some(object) = attributes.object.as_deref_mut().filter(|_| is_pod) else {
             return Ok(());
-        };
-        let name = match object.meta_str("name") {
-            "" => object.meta_str("generateName").to_owned(),
-            name => name.to_owned(),
         };
         let Some(spec) = object.get_mut("spec") else { return Ok(()) };
         match attributes.operation {

@@ -23,9 +23,7 @@ impl Plugin for PersistentVolumeClaimResize {
         if !applies || requested(new) <= requested(old) {
             return Ok(());
         }
-        let refuse = |why: &str| {
-            Err(Status::forbidden(cx.resource.group_resource(), new.meta_str("name"), why))
-        };
+        let refuse = |why: &str| Err(attributes.forbidden(why));
         if old.pointer("/status/phase").and_then(Value::as_str) != Some("Bound") {
             return refuse("Only bound persistent volume claims can be expanded");
         }

@@ -6,7 +6,6 @@ use evenkeel_types::go::Quoted;
 use serde_json::{Map, Value};
 
 use crate::context::{Attributes, Operation, Plugin};
-use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::Key;
 
@@ -90,11 +89,7 @@ fn class(attributes: &Attributes<'_>) -> Result<Option<Value>, Status> {
 
 fn forbidden(attributes: &Attributes<'_>) -> impl Fn(&str) -> Status + use<> {
     let resource = attributes.cx.resource.clone();
-    let name = attributes.object.as_deref().map_or("", |pod| match pod.meta_str("name") {
-        "" => pod.meta_str("generateName"),
-        name => name,
-    });
-    let name = name.to_owned();
+    let name = attributes.name().to_owned();
     move |why| Status::forbidden(resource.group_resource(), &name, why)
 }
 

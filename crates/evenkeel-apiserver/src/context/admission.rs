@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::RequestContext;
+use crate::object::Metadata as _;
 use crate::status::Status;
 
 /// The operation on the object.
@@ -22,6 +23,25 @@ pub(crate) struct Attributes<'a> {
     pub(crate) object: Option<&'a mut Value>,
     /// The stored object; `None` on create.
     pub(crate) old: Option<&'a Value>,
+}
+
+impl Attributes<'_> {
+    /// Returns the name of the object in errors. A name that is not generated yet is shown as its
+    /// prefix.
+    pub(crate) fn name(&self) -> &str {
+        let object = self.object.as_deref();
+        let names = [
+            self.cx.name(),
+            object.map_or("", |object| object.meta_str("name")),
+            object.map_or("", |object| object.meta_str("generateName")),
+        ];
+        names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
+    }
+
+    /// Returns the error of a rejected write.
+    pub(crate) fn forbidden(&self, why: &str) -> Status {
+        Status::forbidden(self.cx.resource.group_resource(), self.name(), why)
+    }
 }
 
 /// An admission plugin. Both methods do nothing by default.

@@ -40,6 +40,9 @@ mod identity;
 
 mod rbac;
 
+// Admission plugins, a file each.
+mod limit_ranger;
+
 mod growth;
 
 mod negotiation;

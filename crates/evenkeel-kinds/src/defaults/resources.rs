@@ -1,11 +1,10 @@
 //! Defaults of resource requests and limits: rounding, and requests derived from limits.
 
-use std::collections::btree_map::{BTreeMap, Entry};
-
 use evenkeel_types::quantity::Quantity;
 use serde_json::Value;
 
 use super::set::{self, Object};
+use crate::compute::{self, Kind};
 
 /// Rounds every quantity in the resource list at `key` up to milli-units.
 pub(crate) fn round(object: &mut Object, key: &str) {
@@ -60,8 +59,8 @@ pub(crate) fn default_pod_level(spec: &mut Object) {
         Some(resources) if has(resources, "limits") || has(resources, "requests") => {}
         _ => return,
     }
-    let container_limits = aggregate(spec, "limits");
-    let container_requests = aggregate(spec, "requests");
+    let container_limits = compute::aggregate(spec, Kind::Limits);
+    let container_requests = compute::aggregate(spec, Kind::Requests);
     let Some(resources) = set::child(spec, "resources") else { return };
 
     // Hugepage limits are the sum of the containers' limits, unless set on the pod.
@@ -114,61 +113,4 @@ fn can_overcommit(name: &str) -> bool {
 /// Returns whether the resource is hugepages of some size.
 pub(crate) fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
-}
-
-/// Returns the total of each resource that the containers of a pod need: the sum over containers
-/// that run at the same time, or what one init container needs together with the sidecars before
-/// it, whichever is greater.
-fn aggregate(spec: &Object, list: &str) -> BTreeMap<String, Quantity> {
-    let mut total = BTreeMap::new();
-    for container in set::list(spec, "containers") {
-        add(&mut total, &quantities(container, list));
-    }
-    let mut sidecars = BTreeMap::new();
-    let mut peak = BTreeMap::new();
-    for container in set::list(spec, "initContainers") {
-        let own = quantities(container, list);
-        if set::string(container, "restartPolicy") == "Always" {
-            add(&mut total, &own);
-            add(&mut sidecars, &own);
-            raise_to(&mut peak, sidecars.clone());
-        } else {
-            let mut needed = own;
-            add(&mut needed, &sidecars);
-            raise_to(&mut peak, needed);
-        }
-    }
-    raise_to(&mut total, peak);
-    total
-}
-
-fn quantities(container: &Object, list: &str) -> BTreeMap<String, Quantity> {
-    container
-        .get("resources")
-        .and_then(|resources| resources.get(list))
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, amount)| Some((name.clone(), Quantity::from_json(amount)?)))
-        .collect()
-}
-
-fn add(total: &mut BTreeMap<String, Quantity>, more: &BTreeMap<String, Quantity>) {
-    for (name, amount) in more {
-        total.entry(name.clone()).or_insert(Quantity::ZERO).add(amount);
-    }
-}
-
-fn raise_to(total: &mut BTreeMap<String, Quantity>, floor: BTreeMap<String, Quantity>) {
-    for (name, amount) in floor {
-        match total.entry(name) {
-            Entry::Vacant(entry) => {
-                entry.insert(amount);
-            }
-            Entry::Occupied(mut entry) if amount > *entry.get() => {
-                entry.insert(amount);
-            }
-            Entry::Occupied(_) => {}
-        }
-    }
 }

@@ -52,7 +52,7 @@ fn is_quota_huge_page(name: &str) -> bool {
     is_huge_page(name) || name.starts_with("requests.hugepages-")
 }
 
-pub(super) fn is_native(name: &str) -> bool {
+pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
@@ -60,7 +60,7 @@ pub(super) fn is_standard_quota(name: &str) -> bool {
     STANDARD_QUOTA.contains(&name) || is_quota_huge_page(name)
 }
 
-fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended(name: &str) -> bool {
     // Quotas prefix the name with `requests.`, so it must be short enough for the prefix.
     let domain = name.split('/').next().unwrap_or_default();
     !is_native(name)
