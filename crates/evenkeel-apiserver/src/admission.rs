@@ -19,6 +19,8 @@ mod pvc_resize;
 
 mod runtime_class;
 
+mod resource_quota;
+
 use crate::context::{Chain, Plugin};
 
 /// All admission plugins of kube-apiserver 1.36. Those that are not implemented can be disabled,
@@ -79,7 +81,7 @@ pub(crate) fn chain(disabled: &[String]) -> Result<Chain, String> {
             UPSTREAM.join(", ")
         ));
     }
-    let all: [(&'static str, Box<dyn Plugin>); 10] = [
+    let all: [(&'static str, Box<dyn Plugin>); 11] = [
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
         ("LimitRanger", Box::new(limit_ranger::LimitRanger)),
         ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
@@ -93,6 +95,7 @@ pub(crate) fn chain(disabled: &[String]) -> Result<Chain, String> {
         ("PersistentVolumeClaimResize", Box::new(pvc_resize::PersistentVolumeClaimResize)),
         ("RuntimeClass", Box::new(runtime_class::RuntimeClass)),
         ("DefaultIngressClass", Box::new(default_class::INGRESS)),
+        ("ResourceQuota", Box::new(resource_quota::ResourceQuota)),
     ];
     let enabled = all.into_iter().filter(|(name, _)| !disabled.iter().any(|d| d == name));
     Ok(Chain::new(enabled.map(|(_, plugin)| plugin).collect()))

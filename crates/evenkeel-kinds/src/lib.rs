@@ -8,5 +8,6 @@ pub mod empty;
 pub mod fields;
 mod meta;
 mod names;
+pub mod quota;
 pub mod strategy;
 pub mod validate;

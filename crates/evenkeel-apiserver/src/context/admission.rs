@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::RequestContext;
+use super::{HookFuture, RequestContext, Reservation};
 use crate::object::Metadata as _;
 use crate::status::Status;
 
@@ -44,7 +44,7 @@ impl Attributes<'_> {
     }
 }
 
-/// An admission plugin. Both methods do nothing by default.
+/// An admission plugin. All methods do nothing by default.
 pub(crate) trait Plugin: Send + Sync {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let _ = attributes;
@@ -54,6 +54,15 @@ pub(crate) trait Plugin: Send + Sync {
     fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let _ = attributes;
         Ok(())
+    }
+
+    /// Reserves what the write uses. Runs after all plugins have validated it.
+    fn reserve<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+    ) -> Option<HookFuture<'a, Result<Option<Box<dyn Reservation>>, Status>>> {
+        let _ = attributes;
+        None
     }
 }
 
@@ -74,5 +83,18 @@ impl Chain {
     /// Runs validating admission. Async for the same reason as [`mutate`](Self::mutate).
     pub(crate) async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         self.0.iter().try_for_each(|plugin| plugin.validate(attributes))
+    }
+
+    /// Reserves what the write uses, once it is valid.
+    pub(crate) async fn reserve(
+        &self,
+        attributes: &Attributes<'_>,
+    ) -> Result<Option<Box<dyn Reservation>>, Status> {
+        for plugin in &self.0 {
+            if let Some(reserve) = plugin.reserve(attributes) {
+                return reserve.await;
+            }
+        }
+        Ok(None)
     }
 }

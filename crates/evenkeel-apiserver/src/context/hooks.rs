@@ -17,10 +17,16 @@ use crate::storage::Record;
 /// kinds allocate nothing.
 pub(crate) type HookFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a write of one kind has reserved. Dropped without a commit, it is released.
+/// What a write has reserved. Dropped without a commit, it is released.
 pub(crate) trait Reservation: Send + Sync {
     /// Keeps the reservation: the write of `stored`, over `old`, is committed.
     fn commit(self: Box<Self>, old: Option<&Value>, stored: &Record);
+
+    /// Releases the reservation of a write that failed, if that takes more than dropping it.
+    fn release<'a>(self: Box<Self>, cx: &'a RequestContext) -> Option<HookFuture<'a>> {
+        let _ = cx;
+        None
+    }
 }
 
 /// The behaviour of one kind. Every method has the behaviour of most kinds as its default.

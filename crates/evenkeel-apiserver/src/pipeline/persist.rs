@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::validate::Admitted;
 use crate::codec;
-use crate::context::RequestContext;
+use crate::context::{RequestContext, Reservation};
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::resource::Resource;
 use crate::request::route::Verb;
@@ -82,8 +82,28 @@ pub(crate) async fn create(
     object: Admitted,
     dry_run: bool,
 ) -> Result<Persisted, Status> {
+    let Admitted { object, reservation, charge } = object;
+    let created = store_new(cx, object, reservation, dry_run).await;
+    if created.is_err() {
+        release(cx, charge).await;
+    }
+    created
+}
+
+/// Releases what admission has reserved for a write that is not committed.
+async fn release(cx: &RequestContext, charge: Option<Box<dyn Reservation>>) {
+    if let Some(release) = charge.and_then(|charge| charge.release(cx)) {
+        release.await;
+    }
+}
+
+async fn store_new(
+    cx: &RequestContext,
+    mut object: Value,
+    reservation: Option<Box<dyn Reservation>>,
+    dry_run: bool,
+) -> Result<Persisted, Status> {
     let resource = &cx.resource;
-    let Admitted { mut object, reservation } = object;
     let key = Key::new(&cx.namespace, object.meta_str("name"));
     if dry_run {
         if let Some(existing) = resource.table.get(&key) {
@@ -144,9 +164,23 @@ pub(crate) async fn store(
     object: Admitted,
     dry_run: bool,
 ) -> Result<Option<Persisted>, Status> {
+    let Admitted { object, reservation, charge } = object;
+    let stored = store_over(cx, current, object, reservation, dry_run).await;
+    if !matches!(stored, Ok(Some(_))) {
+        release(cx, charge).await;
+    }
+    stored
+}
+
+async fn store_over(
+    cx: &RequestContext,
+    current: &Current,
+    mut object: Value,
+    reservation: Option<Box<dyn Reservation>>,
+    dry_run: bool,
+) -> Result<Option<Persisted>, Status> {
     let resource = &cx.resource;
     let record = &current.record;
-    let Admitted { mut object, reservation } = object;
     if current.update_view.is_some() {
         resource.canonicalize(&mut object);
     }

@@ -9,7 +9,10 @@ use crate::status::Status;
 /// An admitted object, which may be stored.
 pub(crate) struct Admitted {
     pub(super) object: Value,
+    /// What the kind has reserved.
     pub(super) reservation: Option<Box<dyn Reservation>>,
+    /// What admission has reserved.
+    pub(super) charge: Option<Box<dyn Reservation>>,
 }
 
 impl Admitted {
@@ -20,7 +23,7 @@ impl Admitted {
     /// Wraps a stored object that the server has changed, for example marked as deleted or bound to
     /// a node. Nothing in it comes from a client, so it is not admitted again.
     pub(crate) fn by_server(object: Value) -> Self {
-        Self { object, reservation: None }
+        Self { object, reservation: None, charge: None }
     }
 }
 
@@ -52,5 +55,6 @@ async fn validate(
 ) -> Result<Admitted, Status> {
     let attributes = Attributes { cx, operation, object: Some(&mut object), old };
     cx.core.admission.validate(&attributes).await?;
-    Ok(Admitted { object, reservation })
+    let charge = cx.core.admission.reserve(&attributes).await?;
+    Ok(Admitted { object, reservation, charge })
 }

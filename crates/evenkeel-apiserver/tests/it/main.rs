@@ -43,6 +43,8 @@ mod rbac;
 // Admission plugins, a file each.
 mod limit_ranger;
 
+mod resource_quota;
+
 mod growth;
 
 mod negotiation;
