@@ -5,8 +5,8 @@ use evenkeel::{BoxError, Manager};
 use crate::options::ClusterOptions;
 use crate::{
     StartError, clusterrole_aggregation, controller_ref, cronjob, daemonset, deployment,
-    disruption, endpoints, garbage, job, kubelet, namespace, node_lifecycle, nodes, replicaset,
-    scheduler, serviceaccount, statefulset, volumes,
+    disruption, endpoints, garbage, job, kubelet, namespace, node_lifecycle, nodes, quota,
+    replicaset, scheduler, serviceaccount, statefulset, volumes,
 };
 
 type Register = fn(&Manager, &ClusterOptions) -> Result<(), BoxError>;
@@ -36,6 +36,7 @@ const ALL: &[(&str, Register)] = &[
     (node_lifecycle::POD_GC, node_lifecycle::register_pod_gc),
     (node_lifecycle::NAME, node_lifecycle::register),
     (nodes::NAME, nodes::register),
+    (quota::NAME, quota::register),
     (replicaset::NAME, replicaset::register),
     (replicaset::REPLICATION_CONTROLLER, replicaset::register_replication_controllers),
     (scheduler::NAME, scheduler::register),

@@ -38,6 +38,7 @@ mod hash;
 mod history;
 
 mod pods;
+mod quota;
 
 mod versions;
 

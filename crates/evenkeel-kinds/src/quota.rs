@@ -213,7 +213,7 @@ fn refuse_excess(
 pub fn total_usage<'a>(
     hard: &ResourceList,
     scopes: &[Scope],
-    resources: impl IntoIterator<Item = (Evaluator<'a>, Vec<&'a Value>)>,
+    resources: impl IntoIterator<Item = (Evaluator<'a>, Vec<Value>)>,
     now: i64,
 ) -> ResourceList {
     let mut used = ResourceList::new();
@@ -226,8 +226,8 @@ pub fn total_usage<'a>(
             used.entry(name.clone()).or_insert(Quantity::ZERO);
         }
         for object in objects {
-            if evaluator.matches_scopes(scopes, object) {
-                compute::add(&mut used, &evaluator.usage(object, now));
+            if evaluator.matches_scopes(scopes, &object) {
+                compute::add(&mut used, &evaluator.usage(&object, now));
             }
         }
     }

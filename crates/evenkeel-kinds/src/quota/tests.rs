@@ -183,9 +183,9 @@ fn usage_is_totalled_over_the_objects_of_all_resources() {
     let ended = json!({"status": {"phase": "Failed"}, "spec": running["spec"]});
     let widget = json!({});
     let resources = [
-        (Evaluator::of("", "pods").unwrap(), vec![&running, &ended, &running]),
-        (Evaluator::of("example.com", "widgets").unwrap(), vec![&widget]),
-        (Evaluator::of("", "services").unwrap(), vec![&widget]),
+        (Evaluator::of("", "pods").unwrap(), vec![running.clone(), ended, running]),
+        (Evaluator::of("example.com", "widgets").unwrap(), vec![widget.clone()]),
+        (Evaluator::of("", "services").unwrap(), vec![widget]),
     ];
     let used = total_usage(&hard, &[], resources, 0);
     assert_eq!(text(&used), "count/widgets.example.com=1,pods=2,requests.cpu=1400m");

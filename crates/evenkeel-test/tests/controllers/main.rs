@@ -9,6 +9,8 @@ mod deletion;
 
 mod jobs;
 
+mod quotas;
+
 mod rollouts;
 
 mod services;

@@ -1,0 +1,85 @@
+//! ResourceQuotas: the status that admission enforces.
+
+use evenkeel::Key;
+use evenkeel_test::TestCluster;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Secret};
+use serde_json::{Value, json};
+
+use crate::{cluster, set_pod_status, template};
+
+/// Creates a quota and waits until it is enforced.
+async fn add_quota(cluster: &TestCluster, hard: Value) {
+    let text = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}}).to_string();
+    cluster.client().create(&cluster.parse::<ResourceQuota>(&text)).await.unwrap();
+    let zero = |(name, _): (&String, &Value)| (name.clone(), json!("0"));
+    let used: Value = hard.as_object().unwrap().iter().map(zero).collect();
+    used_becomes(cluster, used).await;
+}
+
+async fn used_becomes(cluster: &TestCluster, used: Value) {
+    let key = Key::namespaced(cluster.namespace(), "q");
+    let reached = |quota: &ResourceQuota| {
+        let status = quota.status.as_ref();
+        status.is_some_and(|status| serde_json::to_value(&status.used).unwrap() == used)
+    };
+    cluster.eventually(&key, reached).await;
+}
+
+async fn create_secret(cluster: &TestCluster, name: &str) -> Result<(), evenkeel::client::Error> {
+    let secret = cluster.parse::<Secret>(&json!({"metadata": {"name": name}}).to_string());
+    cluster.client().create(&secret).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_deletion_makes_room_in_a_quota() {
+    let Some(cluster) = cluster().await else { return };
+    add_quota(&cluster, json!({"secrets": "2"})).await;
+    create_secret(&cluster, "a").await.unwrap();
+    create_secret(&cluster, "b").await.unwrap();
+    let error = create_secret(&cluster, "c").await.unwrap_err();
+    assert!(error.is_forbidden(), "{error}");
+    let text = error.status().unwrap().message.clone();
+    assert!(
+        text.ends_with(
+            "exceeded quota: q, requested: secrets=1, used: secrets=2, limited: secrets=2"
+        ),
+        "{text}"
+    );
+    let key = Key::namespaced(cluster.namespace(), "a");
+    cluster.client().delete_by_key::<Secret>(&key).await.unwrap();
+    used_becomes(&cluster, json!({"secrets": "1"})).await;
+    create_secret(&cluster, "c").await.unwrap();
+    used_becomes(&cluster, json!({"secrets": "2"})).await;
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn an_ended_pod_releases_its_resources() {
+    let Some(cluster) = cluster().await else { return };
+    add_quota(&cluster, json!({"count/pods": "5", "pods": "5", "requests.cpu": "2"})).await;
+    let mut pod = template("a", "app:1");
+    pod["metadata"]["name"] = "p".into();
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1500m"}});
+    let pod = cluster.parse::<Pod>(&pod.to_string());
+    cluster.client().create(&pod).await.unwrap();
+    used_becomes(&cluster, json!({"count/pods": "1", "pods": "1", "requests.cpu": "1500m"})).await;
+    set_pod_status(&cluster, &pod, json!({"phase": "Succeeded"})).await;
+    used_becomes(&cluster, json!({"count/pods": "1", "pods": "0", "requests.cpu": "0"})).await;
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn new_limits_take_effect() {
+    let Some(cluster) = cluster().await else { return };
+    add_quota(&cluster, json!({"secrets": "0"})).await;
+    create_secret(&cluster, "a").await.unwrap_err();
+    let key = Key::namespaced(cluster.namespace(), "q");
+    let patch = evenkeel::client::Patch::Merge(json!({"spec": {"hard": {"secrets": "1"}}}));
+    cluster.client().patch::<ResourceQuota>(&key, &patch).await.unwrap();
+    let hard = |quota: &ResourceQuota| {
+        Some(quota.status.as_ref()?.hard.as_ref()?.get("secrets")?.0.clone())
+    };
+    cluster.eventually(&key, |quota| hard(quota).as_deref() == Some("1")).await;
+    create_secret(&cluster, "a").await.unwrap();
+    cluster.stop().await;
+}
