@@ -23,7 +23,7 @@ use crate::status::Status;
 use crate::storage::Key;
 use crate::throttle::{Access, Permit, User};
 
-pub(crate) use self::admission::{Attributes, Chain, Operation, Plugin};
+pub(crate) use self::admission::{Attributes, Chain, Operation, Plugin, Reserved};
 pub(crate) use self::components::Components;
 pub(crate) use self::core::Core;
 pub(crate) use self::hooks::{

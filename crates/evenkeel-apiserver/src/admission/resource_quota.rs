@@ -10,7 +10,9 @@ use evenkeel_kinds::compute::ResourceList;
 use evenkeel_kinds::quota::{self, Evaluator, Quota, Request};
 use serde_json::{Map, Value};
 
-use crate::context::{Attributes, HookFuture, Operation, Plugin, RequestContext, Reservation};
+use crate::context::{
+    Attributes, HookFuture, Operation, Plugin, RequestContext, Reservation, Reserved,
+};
 use crate::object::set_meta;
 use crate::pipeline::{self, persist};
 use crate::registry::resource::Part;
@@ -24,7 +26,7 @@ impl Plugin for ResourceQuota {
     fn reserve<'a>(
         &'a self,
         attributes: &'a Attributes<'_>,
-    ) -> Option<HookFuture<'a, Result<Option<Box<dyn Reservation>>, Status>>> {
+    ) -> Option<HookFuture<'a, Result<Reserved, Status>>> {
         let cx = attributes.cx;
         let operation = match attributes.operation {
             Operation::Create => quota::Operation::Create,

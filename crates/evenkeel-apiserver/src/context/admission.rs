@@ -44,6 +44,9 @@ impl Attributes<'_> {
     }
 }
 
+/// What admission has reserved for a write, if anything.
+pub(crate) type Reserved = Option<Box<dyn Reservation>>;
+
 /// An admission plugin. All methods do nothing by default.
 pub(crate) trait Plugin: Send + Sync {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
@@ -60,7 +63,7 @@ pub(crate) trait Plugin: Send + Sync {
     fn reserve<'a>(
         &'a self,
         attributes: &'a Attributes<'_>,
-    ) -> Option<HookFuture<'a, Result<Option<Box<dyn Reservation>>, Status>>> {
+    ) -> Option<HookFuture<'a, Result<Reserved, Status>>> {
         let _ = attributes;
         None
     }
@@ -86,10 +89,7 @@ impl Chain {
     }
 
     /// Reserves what the write uses, once it is valid.
-    pub(crate) async fn reserve(
-        &self,
-        attributes: &Attributes<'_>,
-    ) -> Result<Option<Box<dyn Reservation>>, Status> {
+    pub(crate) async fn reserve(&self, attributes: &Attributes<'_>) -> Result<Reserved, Status> {
         for plugin in &self.0 {
             if let Some(reserve) = plugin.reserve(attributes) {
                 return reserve.await;

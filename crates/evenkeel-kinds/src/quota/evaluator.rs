@@ -9,7 +9,7 @@ use crate::compute::ResourceList;
 /// Counts the objects of one resource, and what else they use.
 #[derive(Clone, Debug)]
 pub struct Evaluator<'a> {
-    resource: Resource,
+    counted: Counted,
     /// The name of the object count: `count/deployments.apps`.
     count: String,
     group: &'a str,
@@ -17,7 +17,7 @@ pub struct Evaluator<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Resource {
+enum Counted {
     Pods,
     Services,
     PersistentVolumeClaims,
@@ -55,30 +55,30 @@ impl<'a> Evaluator<'a> {
         if IGNORED.contains(&(group, plural)) {
             return None;
         }
-        let resource = match (group, plural) {
-            ("", "pods") => Resource::Pods,
-            ("", "services") => Resource::Services,
-            ("", "persistentvolumeclaims") => Resource::PersistentVolumeClaims,
-            ("resource.k8s.io", "resourceclaims") => Resource::ResourceClaims,
-            _ => Resource::Other,
+        let counted = match (group, plural) {
+            ("", "pods") => Counted::Pods,
+            ("", "services") => Counted::Services,
+            ("", "persistentvolumeclaims") => Counted::PersistentVolumeClaims,
+            ("resource.k8s.io", "resourceclaims") => Counted::ResourceClaims,
+            _ => Counted::Other,
         };
         let count = match group {
             "" => format!("count/{plural}"),
             _ => format!("count/{plural}.{group}"),
         };
-        Some(Self { resource, count, group, plural })
+        Some(Self { counted, count, group, plural })
     }
 
     /// Returns whether the request can change the usage of a quota.
     pub fn handles(&self, request: &Request<'_>) -> bool {
         let update = request.operation == Operation::Update;
-        match (self.resource, request.subresource) {
-            (Resource::Pods, "resize") => update,
-            (Resource::Pods, "") if update => request
+        match (self.counted, request.subresource) {
+            (Counted::Pods, "resize") => update,
+            (Counted::Pods, "") if update => request
                 .old
                 .is_some_and(|old| pod::is_terminating(old) != pod::is_terminating(request.object)),
-            (Resource::PersistentVolumeClaims, "status") => request.old.is_some(),
-            (Resource::Other | Resource::Pods, "") => !update,
+            (Counted::PersistentVolumeClaims, "status") => request.old.is_some(),
+            (Counted::Other | Counted::Pods, "") => !update,
             (_, "") => true,
             _ => false,
         }
@@ -89,18 +89,18 @@ impl<'a> Evaluator<'a> {
         if name == self.count {
             return true;
         }
-        match self.resource {
-            Resource::Pods => pod::counts(name),
-            Resource::Services => {
+        match self.counted {
+            Counted::Pods => pod::counts(name),
+            Counted::Services => {
                 matches!(name, "services" | "services.nodeports" | "services.loadbalancers")
             }
-            Resource::PersistentVolumeClaims => {
+            Counted::PersistentVolumeClaims => {
                 let class = name.rsplit_once(BY_STORAGE_CLASS);
                 let what = class.map_or(name, |(_, what)| what);
                 matches!(what, "persistentvolumeclaims" | "requests.storage")
             }
-            Resource::ResourceClaims => name.ends_with(BY_DEVICE_CLASS),
-            Resource::Other => self.group.is_empty() && self.is_legacy(name),
+            Counted::ResourceClaims => name.ends_with(BY_DEVICE_CLASS),
+            Counted::Other => self.group.is_empty() && self.is_legacy(name),
         }
     }
 
@@ -116,9 +116,9 @@ impl<'a> Evaluator<'a> {
 
     /// Returns whether the object is in all scopes. Only pods and claims are in any.
     pub(super) fn matches_scopes(&self, scopes: &[Scope], object: &Value) -> bool {
-        scopes.iter().all(|scope| match self.resource {
-            Resource::Pods => pod::matches(scope, object),
-            Resource::PersistentVolumeClaims => claim_matches(scope, object),
+        scopes.iter().all(|scope| match self.counted {
+            Counted::Pods => pod::matches(scope, object),
+            Counted::PersistentVolumeClaims => claim_matches(scope, object),
             _ => false,
         })
     }
@@ -129,8 +129,8 @@ impl<'a> Evaluator<'a> {
         required: impl Iterator<Item = &'n str>,
         object: &Value,
     ) -> Result<(), String> {
-        match self.resource {
-            Resource::Pods => pod::constraints(required, object),
+        match self.counted {
+            Counted::Pods => pod::constraints(required, object),
             _ => Ok(()),
         }
     }
@@ -139,15 +139,15 @@ impl<'a> Evaluator<'a> {
     pub fn usage(&self, object: &Value, now: i64) -> ResourceList {
         let mut usage = ResourceList::new();
         usage.insert(self.count.clone(), whole(1));
-        match self.resource {
-            Resource::Pods => pod::usage(&mut usage, object, now),
-            Resource::Services => service(&mut usage, object),
-            Resource::PersistentVolumeClaims => claim(&mut usage, object),
-            Resource::ResourceClaims => devices(&mut usage, object),
-            Resource::Other if self.group.is_empty() && self.is_legacy(self.plural) => {
+        match self.counted {
+            Counted::Pods => pod::usage(&mut usage, object, now),
+            Counted::Services => service(&mut usage, object),
+            Counted::PersistentVolumeClaims => claim(&mut usage, object),
+            Counted::ResourceClaims => devices(&mut usage, object),
+            Counted::Other if self.group.is_empty() && self.is_legacy(self.plural) => {
                 usage.insert(self.plural.to_owned(), whole(1));
             }
-            Resource::Other => {}
+            Counted::Other => {}
         }
         usage
     }

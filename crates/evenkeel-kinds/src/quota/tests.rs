@@ -1,5 +1,7 @@
 //! What quotas count, and the errors of requests that do not fit.
 
+#![expect(clippy::needless_pass_by_value, reason = "fixtures take values for brevity")]
+
 use serde_json::json;
 
 use super::*;
