@@ -21,6 +21,9 @@ mod runtime_class;
 
 mod resource_quota;
 
+pub(crate) mod webhook;
+
+use self::webhook::Webhooks;
 use crate::context::{Chain, Plugin};
 
 /// All admission plugins of kube-apiserver 1.36. Those that are not implemented can be disabled,
@@ -69,19 +72,19 @@ const UPSTREAM: &[&str] = &[
     "ValidatingAdmissionWebhook",
 ];
 
-/// Creates a chain of all plugins except `disabled`.
+/// Creates a chain of all plugins except `disabled`, which call `webhooks`.
 ///
 /// # Errors
 ///
 /// If a name is not an upstream plugin; the message lists the known names.
-pub(crate) fn chain(disabled: &[String]) -> Result<Chain, String> {
+pub(crate) fn chain(disabled: &[String], webhooks: &Webhooks) -> Result<Chain, String> {
     if let Some(unknown) = disabled.iter().find(|name| !UPSTREAM.contains(&name.as_str())) {
         return Err(format!(
             "disable-admission-plugins plugin {unknown:?} is unknown; plugins are: {}",
             UPSTREAM.join(", ")
         ));
     }
-    let all: [(&'static str, Box<dyn Plugin>); 11] = [
+    let all: Vec<(&'static str, Box<dyn Plugin>)> = vec![
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
         ("LimitRanger", Box::new(limit_ranger::LimitRanger)),
         ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
@@ -95,6 +98,8 @@ pub(crate) fn chain(disabled: &[String]) -> Result<Chain, String> {
         ("PersistentVolumeClaimResize", Box::new(pvc_resize::PersistentVolumeClaimResize)),
         ("RuntimeClass", Box::new(runtime_class::RuntimeClass)),
         ("DefaultIngressClass", Box::new(default_class::INGRESS)),
+        ("MutatingAdmissionWebhook", Box::new(webhook::Mutating(webhooks.mutating.clone()))),
+        ("ValidatingAdmissionWebhook", Box::new(webhook::Validating(webhooks.validating.clone()))),
         ("ResourceQuota", Box::new(resource_quota::ResourceQuota)),
     ];
     let enabled = all.into_iter().filter(|(name, _)| !disabled.iter().any(|d| d == name));

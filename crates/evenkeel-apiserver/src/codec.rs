@@ -24,14 +24,7 @@ pub(crate) fn to_unsaved_record(
     normalize_numbers(resource, &mut object);
     to_storage_version(resource, &mut object)?;
     set_meta(&mut object, "resourceVersion", None);
-    let labels = match object.pointer("/metadata/labels") {
-        Some(Value::Object(map)) => {
-            // Go decodes a null as an empty string, and encodes it so.
-            let labels = map.iter().filter(|(_, value)| value.is_string() || value.is_null());
-            Labels::new(labels.map(|(key, value)| (&**key, value.as_str().unwrap_or_default())))
-        }
-        _ => Labels::default(),
-    };
+    let labels = labels(&object);
     let gvk = resource.storage_gvk();
     // Those of a custom resource differ by version and are read from the object.
     let selectable = match resource.is_custom() {
@@ -58,6 +51,16 @@ pub(crate) fn to_unsaved_record(
     };
     unsaved.uid = uid;
     Ok(unsaved)
+}
+
+/// Returns the labels of an object.
+pub(crate) fn labels(object: &Value) -> Labels {
+    let Some(Value::Object(map)) = object.pointer("/metadata/labels") else {
+        return Labels::default();
+    };
+    // Go decodes a null as an empty string, and encodes it so.
+    let labels = map.iter().filter(|(_, value)| value.is_string() || value.is_null());
+    Labels::new(labels.map(|(key, value)| (&**key, value.as_str().unwrap_or_default())))
 }
 
 /// The epoch of bodies that must be normalized on read, whatever the schema.

@@ -2,6 +2,8 @@
 
 mod admission;
 
+mod audit;
+
 mod components;
 
 mod core;
@@ -9,10 +11,12 @@ mod core;
 mod hooks;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::identity::Identity;
 use crate::offload::{self, Cancellation};
@@ -24,6 +28,8 @@ use crate::storage::Key;
 use crate::throttle::{Access, Permit, User};
 
 pub(crate) use self::admission::{Attributes, Chain, Operation, Plugin, Reserved};
+pub use self::audit::AuditAnnotations;
+pub(crate) use self::audit::AuditTrail;
 pub(crate) use self::components::Components;
 pub(crate) use self::core::Core;
 pub(crate) use self::hooks::{
@@ -45,6 +51,9 @@ pub(crate) struct RequestContext {
     pub(crate) headers: HeaderMap,
     pub(crate) identity: Identity,
     pub(crate) warnings: Warnings,
+    pub(crate) audit: AuditTrail,
+    /// When webhooks must have responded.
+    pub(crate) deadline: Instant,
     /// Set for requests through a socket.
     pub(crate) shutdown_signal: Option<ShutdownSignal>,
     /// Set for requests through a socket.
@@ -64,9 +73,17 @@ pub(crate) struct Remote {
 #[derive(Clone)]
 pub(crate) struct ShutdownSignal(pub(crate) watch::Receiver<bool>);
 
-/// Warnings for the client, sent as `Warning` headers.
-#[derive(Default)]
-pub(crate) struct Warnings(Mutex<Vec<String>>);
+/// Warnings for the client, sent as `Warning` headers. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+
+/// How long a request may wait for webhooks in total, as upstream limits it.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(34);
+
+/// Returns the time at which webhooks of a request that begins now must have responded.
+pub(crate) fn webhook_deadline() -> Instant {
+    Instant::now() + WEBHOOK_TIMEOUT
+}
 
 impl RequestContext {
     /// Creates a request of the server itself, through the same pipeline and with its own identity.
@@ -91,6 +108,8 @@ impl RequestContext {
             headers,
             identity: Identity::apiserver(),
             warnings: Warnings::default(),
+            audit: AuditTrail::default(),
+            deadline: webhook_deadline(),
             shutdown_signal: None,
             remote: None,
         }
@@ -109,7 +128,9 @@ impl RequestContext {
             query: self.query.clone(),
             headers: self.headers.clone(),
             identity: self.identity.clone(),
-            warnings: Warnings::default(),
+            warnings: self.warnings.clone(),
+            audit: self.audit.clone(),
+            deadline: self.deadline,
             shutdown_signal: self.shutdown_signal.clone(),
             remote: self.remote.clone(),
         }

@@ -16,16 +16,21 @@ mod job;
 
 mod rbac;
 
+mod webhook_configuration;
+
 use std::sync::Arc;
 
 use self::service::allocator::Allocator;
+use crate::admission::webhook::Webhooks;
 use crate::context::{Core, HookTable, Hooks};
 use crate::rbac::Kind;
 use crate::status::Status;
 use crate::storage::{Range, Record};
 
-/// Returns the hooks of all kinds. Services get their addresses from `allocator`.
-pub(crate) fn table(allocator: Allocator) -> HookTable {
+/// Returns the hooks of all kinds. Services get their addresses from `allocator`; writes to webhook
+/// configurations update `webhooks`.
+pub(crate) fn table(allocator: Allocator, webhooks: &Webhooks) -> HookTable {
+    let configurations = |index| Arc::new(webhook_configuration::WebhookConfigurations(index));
     HookTable::new(
         vec![
             ("", "services", Arc::new(service::Services::new(allocator))),
@@ -46,6 +51,16 @@ pub(crate) fn table(allocator: Allocator) -> HookTable {
             role_hooks(Kind::ClusterRole, "clusterroles"),
             role_hooks(Kind::RoleBinding, "rolebindings"),
             role_hooks(Kind::ClusterRoleBinding, "clusterrolebindings"),
+            (
+                "admissionregistration.k8s.io",
+                "mutatingwebhookconfigurations",
+                configurations(webhooks.mutating.clone()),
+            ),
+            (
+                "admissionregistration.k8s.io",
+                "validatingwebhookconfigurations",
+                configurations(webhooks.validating.clone()),
+            ),
         ],
         Arc::new(custom_resource::CustomResources),
     )

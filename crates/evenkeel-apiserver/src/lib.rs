@@ -79,6 +79,8 @@ mod status;
 
 mod throttle;
 
+mod webhook;
+
 mod yaml;
 
 // The public interface.
@@ -86,6 +88,7 @@ pub use authz::{
     AllowAuthenticated, Attributes, Authorizer, Decision, PolicyRule, ResourceAttributes, Rules,
 };
 pub use body::Body;
+pub use context::AuditAnnotations;
 pub use limits::Limits;
 pub use server::{ApiServer, BuildError, Builder, ServeError, ServerHandle, Service};
 pub use storage::{Durability, OpenError, Window};

@@ -105,9 +105,8 @@ pub(crate) async fn update(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     for _ in 0..ATTEMPTS {
         let current = persist::current(cx, cx.name())?;
         let old = current.object();
-        let mut object = sent.clone();
+        let object = sent.clone();
         check_uid(cx, object.value(), old.meta_str("uid"), options.dry_run)?;
-        checks::set_namespace(cx, object.value_mut());
         let managed = manage::on_update(cx, object, old, &options);
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), &current)?;
@@ -139,7 +138,6 @@ pub(crate) async fn patch(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
         check_namespace(cx, object.value_mut())?;
         check_named(cx, object.value())?;
         patch::check_type(cx, object.value())?;
-        checks::set_namespace(cx, object.value_mut());
         let managed = manage::on_update(cx, object, old, &options);
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), &current)?;
@@ -202,11 +200,29 @@ pub(crate) async fn delete(
     name: &str,
     options: &DeleteOptions,
 ) -> Result<Outcome, Status> {
+    delete_if(cx, name, options, Admission::Run).await
+}
+
+/// Whether a deletion is admitted.
+#[derive(Clone, Copy, PartialEq)]
+enum Admission {
+    Run,
+    Skip,
+}
+
+async fn delete_if(
+    cx: &RequestContext,
+    name: &str,
+    options: &DeleteOptions,
+    admission: Admission,
+) -> Result<Outcome, Status> {
     for _ in 0..ATTEMPTS {
         let current = persist::current(cx, name)?;
         let old = current.object();
         delete::check_preconditions(cx, name, options, old)?;
-        validate::on_delete(cx, old).await?;
+        if admission == Admission::Run {
+            validate::on_delete(cx, old, options).await?;
+        }
         let deletion = delete::decide(cx, options, old);
         let removes = matches!(deletion, Deletion::Remove | Deletion::MarkAndRemove(_));
         let persisted = match deletion {
@@ -246,6 +262,16 @@ pub(crate) async fn create_internal(
     let body = object.to_string();
     let object = decode::object(cx, body.as_bytes(), options.field_validation)?;
     create_decoded(cx, object, &options).await
+}
+
+/// Deletes an object as a consequence of another request, such as an eviction; admission does not
+/// run.
+pub(crate) async fn delete_internal(
+    cx: &RequestContext,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Outcome, Status> {
+    delete_if(cx, name, options, Admission::Skip).await
 }
 
 /// Updates a part of an object on behalf of the server; `edit` may run several times.

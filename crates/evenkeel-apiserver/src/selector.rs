@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use self::field::FieldSelector;
-use self::label::LabelSelector;
+pub(crate) use self::label::LabelSelector;
 use crate::codec;
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::status::Status;

@@ -1,5 +1,7 @@
 //! The server: built once, used in process or served over TLS, then stopped.
 
+mod webhooks;
+
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use http::{Request, Response};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::admission::webhook::Webhooks;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
 use crate::clock_rng::ClockRng;
@@ -33,6 +36,7 @@ use crate::registry::custom::Crds;
 use crate::request::authenticate::Authenticator;
 use crate::storage::{self, Store, Window};
 use crate::throttle::Throttle;
+use crate::webhook::{self, Reach};
 use crate::{admission, bootstrap, handler, hooks};
 
 /// An API server. Dropping it ends its open watches; stored data remains in its data directory, if
@@ -62,6 +66,7 @@ pub struct Builder {
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
     limits: Option<Limits>,
+    remote_webhooks: bool,
 }
 
 /// What authorizes requests.
@@ -370,6 +375,13 @@ impl Builder {
         self
     }
 
+    /// Allows webhooks on other machines. By default only those on loopback addresses and those
+    /// registered in process are called.
+    pub fn allow_remote_webhooks(mut self) -> Self {
+        self.remote_webhooks = true;
+        self
+    }
+
     /// Opens the storage and creates the initial objects.
     ///
     /// # Errors
@@ -401,11 +413,18 @@ impl Builder {
         let apiserver_address = allocator.apiserver_address();
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
+        let webhooks = Webhooks::default();
+        let reach = match (self.seed, self.remote_webhooks) {
+            (Some(_), _) => Reach::InProcess,
+            (None, false) => Reach::Loopback,
+            (None, true) => Reach::Anywhere,
+        };
         let core = Arc::new(Core {
+            webhooks: webhook::Client::new(store.clone(), reach),
             registry: Registry::new(&store),
             crds: Crds::default(),
             clock_rng: self.seed.map_or_else(ClockRng::system, ClockRng::seeded),
-            admission: admission::chain(&self.disabled_admission_plugins)
+            admission: admission::chain(&self.disabled_admission_plugins, &webhooks)
                 .map_err(BuildError::Option)?,
             authenticator: Authenticator { tokens: self.tokens, anonymous: !self.no_anonymous },
             authorizer: match self.authorization {
@@ -414,7 +433,7 @@ impl Builder {
                 Authorization::Other(authorizer) => authorizer,
             },
             rbac,
-            hooks: hooks::table(allocator),
+            hooks: hooks::table(allocator, &webhooks),
             metrics: Metrics::default(),
             components: Components::default(),
             compactor: Compactor::new(self.compaction_interval),

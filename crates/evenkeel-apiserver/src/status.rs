@@ -3,6 +3,7 @@
 //! Every stage creates its [`Status`] here, so that clients which match on codes, reasons or
 //! messages (client-go does all three) behave the same.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use evenkeel_schema::field;
@@ -18,7 +19,7 @@ pub(crate) struct Status(Box<Inner>);
 #[derive(Clone, Debug, Default)]
 struct Inner {
     code: u16,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Option<Details>,
     /// The list metadata of an expired continue token: a token to continue inconsistently with.
@@ -61,6 +62,7 @@ impl fmt::Display for GroupResource<'_> {
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let reason = Cow::Borrowed(reason);
         Self(Box::new(Inner { code, reason, message: message.into(), ..Inner::default() }))
     }
 
@@ -92,8 +94,8 @@ impl Status {
         self.0.code
     }
 
-    pub(crate) fn reason(&self) -> &'static str {
-        self.0.reason
+    pub(crate) fn reason(&self) -> &str {
+        &self.0.reason
     }
 
     /// Returns the name of the object in the details.
@@ -128,7 +130,7 @@ impl Status {
             status["message"] = inner.message.clone().into();
         }
         if !inner.reason.is_empty() {
-            status["reason"] = inner.reason.into();
+            status["reason"] = (&*inner.reason).into();
         }
         if let Some(details) = &inner.details {
             status["details"] = details.to_value();
@@ -429,6 +431,46 @@ impl Status {
         let mut status = Self::new(504, "Timeout", message);
         status.0.details = Some(Details::default());
         status
+    }
+
+    /// Returns the error of a request that did not complete in time, in the words of admission.
+    pub(crate) fn request_timed_out() -> Self {
+        let message = "Timeout: request did not complete within requested timeout";
+        let mut status = Self::new(504, "Timeout", message);
+        status.0.details = Some(Details::default());
+        status
+    }
+
+    /// Returns the error of a webhook that rejects a request with a Status of its own.
+    pub(crate) fn of_webhook(given: Option<&Value>, message: String) -> Self {
+        let null = Value::Null;
+        let given = given.unwrap_or(&null);
+        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        let code = given["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+        let code = code.filter(|code| (400..=999).contains(code)).unwrap_or(400);
+        let details = given["details"].as_object().map(|_| {
+            let details = &given["details"];
+            let causes = details["causes"].as_array().into_iter().flatten();
+            Details {
+                name: text(&details["name"]),
+                group: text(&details["group"]),
+                kind: text(&details["kind"]),
+                uid: text(&details["uid"]),
+                causes: causes
+                    .map(|cause| Cause {
+                        reason: text(&cause["reason"]),
+                        message: text(&cause["message"]),
+                        field: text(&cause["field"]),
+                    })
+                    .collect(),
+                retry_after_seconds: details["retryAfterSeconds"]
+                    .as_u64()
+                    .and_then(|seconds| u32::try_from(seconds).ok())
+                    .unwrap_or(0),
+            }
+        });
+        let reason = Cow::Owned(text(&given["reason"]));
+        Self(Box::new(Inner { code, reason, message, details, ..Inner::default() }))
     }
 
     pub(crate) fn not_implemented(message: impl Into<String>) -> Self {

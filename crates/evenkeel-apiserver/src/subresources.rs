@@ -5,6 +5,8 @@ mod binding;
 
 mod component_status;
 
+mod connect;
+
 mod eviction;
 
 mod review;
@@ -39,7 +41,7 @@ pub(crate) async fn handle(
     match (&*cx.resource.plural, cx.subresource.as_deref().unwrap_or("")) {
         ("bindings", "") => binding::bind_by_body(cx, body).await,
         ("componentstatuses", "") => component_status::handle(cx, output),
-        (_, "") => review::handle(cx, body),
+        (_, "") => review::handle(cx, body).await,
         (_, "scale") => scale::handle(cx, output, body).await,
         ("pods", "binding") => binding::bind(cx, body).await,
         ("pods", "eviction") => eviction::evict(cx, body).await,
@@ -57,6 +59,7 @@ pub(crate) async fn handle(
             Err(Status::not_implemented("tokens of service accounts are not issued yet"))
         }
         (plural, subresource) => {
+            connect::admit(cx).await?;
             persist::current(cx, cx.name())?;
             Err(Status::not_implemented(format!(
                 "{plural}/{subresource} needs a node or network behind the API server; there is \

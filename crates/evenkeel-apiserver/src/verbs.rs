@@ -17,7 +17,7 @@ use http::{Method, Response};
 
 use crate::body::Body;
 use crate::context::Core;
-use crate::context::{Remote, RequestContext, Warnings};
+use crate::context::{AuditTrail, Remote, RequestContext, Warnings, webhook_deadline};
 use crate::pipeline::encode::{self, Reply};
 use crate::pipeline::{self, delete, patch};
 use crate::registry::resource::Resource;
@@ -55,6 +55,8 @@ where
         headers: routed.parts.headers,
         identity,
         warnings: Warnings::default(),
+        audit: AuditTrail::default(),
+        deadline: webhook_deadline(),
         shutdown_signal: routed.parts.extensions.remove(),
         remote,
     });
@@ -64,12 +66,15 @@ where
             return Err(Status::method_not_allowed());
         }
     }
-    let response = respond(&cx, body).await.unwrap_or_else(|status| {
+    let mut response = respond(&cx, body).await.unwrap_or_else(|status| {
         let pretty = negotiate::pretty(&cx.headers, &cx.query);
         let mut response = encode::error_response(&cx.headers, pretty, &status);
         encode::add_warnings(&cx, response.headers_mut());
         response
     });
+    if let Some(annotations) = cx.audit.take() {
+        response.extensions_mut().insert(annotations);
+    }
     Ok(response)
 }
 

@@ -23,7 +23,7 @@ impl Plugin for Priority {
                 preserve_existing(spec, attributes.old.and_then(|old| old.get("spec")));
                 return Ok(());
             }
-            Operation::Delete => return Ok(()),
+            Operation::Delete | Operation::Connect => return Ok(()),
         }
         let table = cx.core.store.table("scheduling.k8s.io/priorityclasses");
         let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or("");

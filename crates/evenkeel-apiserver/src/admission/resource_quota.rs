@@ -31,7 +31,7 @@ impl Plugin for ResourceQuota {
         let operation = match attributes.operation {
             Operation::Create => quota::Operation::Create,
             Operation::Update => quota::Operation::Update,
-            Operation::Delete => return None,
+            Operation::Delete | Operation::Connect => return None,
         };
         // A namespace has itself as its namespace in some requests.
         if cx.namespace.is_empty() || cx.resource.is("", "namespaces") || !has_quotas(cx) {

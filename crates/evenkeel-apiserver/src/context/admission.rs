@@ -1,10 +1,14 @@
 //! The admission plugins of a server, in the order they run. The plugins themselves are in
 //! `admission/`.
 
+use std::collections::HashSet;
+
+use evenkeel_types::Gvk;
 use serde_json::Value;
 
 use super::{HookFuture, RequestContext, Reservation};
 use crate::object::Metadata as _;
+use crate::request::delete_options::DeleteOptions;
 use crate::status::Status;
 
 /// The operation on the object.
@@ -13,19 +17,64 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    Connect,
 }
 
-/// The attributes of a write that plugins read.
+/// The attributes of a request that plugins read.
 pub(crate) struct Attributes<'a> {
     pub(crate) cx: &'a RequestContext,
     pub(crate) operation: Operation,
-    /// The object to be stored; `None` on delete.
+    /// The kind of the object: that of the resource or of its subresource, such as Scale.
+    pub(crate) kind: Gvk<'a>,
+    /// The object to be stored, or the body of a subresource; `None` on delete.
     pub(crate) object: Option<&'a mut Value>,
     /// The stored object; `None` on create.
     pub(crate) old: Option<&'a Value>,
+    /// The options of a delete.
+    pub(crate) delete_options: Option<&'a DeleteOptions>,
+    /// Whether nothing is stored.
+    pub(crate) dry_run: bool,
+    pub(crate) reinvocation: Reinvocation,
 }
 
-impl Attributes<'_> {
+/// What admission has reserved for a write, if anything.
+pub(crate) type Reserved = Option<Box<dyn Reservation>>;
+
+/// What a second run of mutating admission does: plugins run again if a webhook has changed the
+/// object, and with them the webhooks that request it.
+#[derive(Default)]
+pub(crate) struct Reinvocation {
+    /// Whether the plugins run a second time.
+    pub(crate) is_reinvocation: bool,
+    /// Whether a webhook has changed the object.
+    pub(crate) requested: bool,
+    /// The webhooks that were called and are called again if another one changes the object.
+    called: HashSet<usize>,
+    /// The webhooks to call in the second run.
+    again: HashSet<usize>,
+    /// The object after the webhooks of the first run.
+    pub(crate) last_output: Option<Value>,
+}
+
+impl<'a> Attributes<'a> {
+    pub(crate) fn new(
+        cx: &'a RequestContext,
+        operation: Operation,
+        object: Option<&'a mut Value>,
+        old: Option<&'a Value>,
+    ) -> Self {
+        Self {
+            cx,
+            operation,
+            kind: cx.resource.gvk_of(cx.subresource.as_deref()),
+            object,
+            old,
+            delete_options: None,
+            dry_run: cx.is_dry_run(),
+            reinvocation: Reinvocation::default(),
+        }
+    }
+
     /// Returns the name of the object in errors. A name that is not generated yet is shown as its
     /// prefix.
     pub(crate) fn name(&self) -> &str {
@@ -44,10 +93,26 @@ impl Attributes<'_> {
     }
 }
 
-/// What admission has reserved for a write, if anything.
-pub(crate) type Reserved = Option<Box<dyn Reservation>>;
+impl Reinvocation {
+    /// Records the call of a webhook that is called again if needed.
+    pub(crate) fn add_called(&mut self, webhook: usize) {
+        self.called.insert(webhook);
+    }
 
-/// An admission plugin. All methods do nothing by default.
+    /// Calls the webhooks again that were called until now.
+    pub(crate) fn repeat_called(&mut self) {
+        self.again.extend(self.called.drain());
+    }
+
+    /// Returns whether a webhook is called in the second run.
+    pub(crate) fn repeats(&self, webhook: usize) -> bool {
+        self.again.contains(&webhook)
+    }
+}
+
+/// An admission plugin. All methods do nothing by default. Plugins that wait for something
+/// implement the methods that return a future; `None` if there is nothing to do, so that other
+/// requests allocate nothing.
 pub(crate) trait Plugin: Send + Sync {
     fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
         let _ = attributes;
@@ -57,6 +122,22 @@ pub(crate) trait Plugin: Send + Sync {
     fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         let _ = attributes;
         Ok(())
+    }
+
+    fn mutate_async<'a, 'b: 'a>(
+        &'a self,
+        attributes: &'a mut Attributes<'b>,
+    ) -> Option<HookFuture<'a, Result<(), Status>>> {
+        let _ = attributes;
+        None
+    }
+
+    fn validate_async<'a, 'b: 'a>(
+        &'a self,
+        attributes: &'a Attributes<'b>,
+    ) -> Option<HookFuture<'a, Result<(), Status>>> {
+        let _ = attributes;
+        None
     }
 
     /// Reserves what the write uses. Runs after all plugins have validated it.
@@ -77,15 +158,35 @@ impl Chain {
         Self(plugins)
     }
 
-    /// Runs mutating admission. Async, so that a plugin can call a webhook at this place; the
-    /// plugins of this server do not await, so nothing is boxed or suspended.
+    /// Runs mutating admission, twice if a webhook has changed the object.
     pub(crate) async fn mutate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        self.0.iter().try_for_each(|plugin| plugin.mutate(attributes))
+        self.mutate_once(attributes).await?;
+        if attributes.reinvocation.requested {
+            attributes.reinvocation.is_reinvocation = true;
+            self.mutate_once(attributes).await?;
+        }
+        Ok(())
     }
 
-    /// Runs validating admission. Async for the same reason as [`mutate`](Self::mutate).
+    async fn mutate_once(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        for plugin in &self.0 {
+            plugin.mutate(attributes)?;
+            if let Some(future) = plugin.mutate_async(attributes) {
+                future.await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs validating admission.
     pub(crate) async fn validate(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        self.0.iter().try_for_each(|plugin| plugin.validate(attributes))
+        for plugin in &self.0 {
+            plugin.validate(attributes)?;
+            if let Some(future) = plugin.validate_async(attributes) {
+                future.await?;
+            }
+        }
+        Ok(())
     }
 
     /// Reserves what the write uses, once it is valid.

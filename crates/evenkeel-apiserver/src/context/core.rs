@@ -15,6 +15,7 @@ use crate::registry::custom::Crds;
 use crate::request::authenticate::Authenticator;
 use crate::storage::Store;
 use crate::throttle::Throttle;
+use crate::webhook;
 
 /// The state behind the in-process service and the listener.
 pub(crate) struct Core {
@@ -29,6 +30,8 @@ pub(crate) struct Core {
     /// The roles and bindings, whatever the authorizer.
     pub(crate) rbac: Rbac,
     pub(crate) hooks: HookTable,
+    /// The caller of webhooks.
+    pub(crate) webhooks: webhook::Client,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) components: Components,

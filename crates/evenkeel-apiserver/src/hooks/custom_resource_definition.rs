@@ -248,7 +248,7 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
         let deletion = DeleteOptions::default();
         for record in &page.items {
             let cx = RequestContext::internal(core, served, Verb::Delete, &record.key, None);
-            match pipeline::delete(&cx, record.key.name(), &deletion).await {
+            match pipeline::delete_internal(&cx, record.key.name(), &deletion).await {
                 Ok(_) => {}
                 Err(status) if status.code() == 404 => {}
                 Err(status) => return Err(status),

@@ -103,7 +103,7 @@ async fn remove_endpoints(cx: &RequestContext, service: &Record) {
     let Some(endpoints) = cx.core.builtin("", "endpoints") else { return };
     let internal = RequestContext::internal(&cx.core, &endpoints, Verb::Delete, &service.key, None);
     let options = DeleteOptions::default();
-    if let Err(status) = pipeline::delete(&internal, service.key.name(), &options).await
+    if let Err(status) = pipeline::delete_internal(&internal, service.key.name(), &options).await
         && status.code() != 404
     {
         tracing::warn!(

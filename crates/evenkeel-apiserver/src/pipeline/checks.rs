@@ -13,11 +13,15 @@ use crate::request::authorize::forbidden;
 use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
 
-/// Checks that the namespace matches the URL; it is removed for cluster-scoped resources. Mirrors
-/// upstream's `rest.EnsureObjectNamespaceMatchesRequestNamespace`.
+/// Checks that the namespace matches the URL, and sets it; it is removed for cluster-scoped
+/// resources. Mirrors upstream's `rest.EnsureObjectNamespaceMatchesRequestNamespace`.
 pub(crate) fn check_namespace(cx: &RequestContext, object: &mut Value) -> Result<(), Status> {
     let given = object.meta_str("namespace");
-    if given.is_empty() || given == cx.namespace {
+    if given == cx.namespace {
+        return Ok(());
+    }
+    if given.is_empty() {
+        set_namespace(cx, object);
         return Ok(());
     }
     if cx.namespace.is_empty() {

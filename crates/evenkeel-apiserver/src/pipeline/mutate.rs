@@ -32,13 +32,28 @@ pub(crate) async fn on_update(
     mutate(cx, Operation::Update, object, Some(old)).await
 }
 
+/// Runs mutating admission of an object that is not stored, such as a Scale or a review.
+pub(crate) async fn unstored(
+    cx: &RequestContext,
+    operation: Operation,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    cx.core.admission.mutate(&mut Attributes::new(cx, operation, Some(object), old)).await
+}
+
+/// Wraps an object that a write to its Scale has changed; the Scale was admitted.
+pub(crate) fn scaled(Managed { object, applied }: Managed) -> Mutated {
+    Mutated { object, applied }
+}
+
 async fn mutate(
     cx: &RequestContext,
     operation: Operation,
     Managed { mut object, applied }: Managed,
     old: Option<&Value>,
 ) -> Result<Mutated, Status> {
-    let mut attributes = Attributes { cx, operation, object: Some(&mut object), old };
+    let mut attributes = Attributes::new(cx, operation, Some(&mut object), old);
     cx.core.admission.mutate(&mut attributes).await?;
     decode::warn_duplicate_owners(cx, &mut object, " after mutating admission happens");
     Ok(Mutated { object, applied })

@@ -22,6 +22,12 @@ pub(crate) struct Prepared {
     pub(super) reservation: Option<Box<dyn Reservation>>,
 }
 
+impl Prepared {
+    pub(crate) fn value(&self) -> &Value {
+        &self.object
+    }
+}
+
 pub(crate) fn on_create(cx: &RequestContext, mutated: Mutated) -> Result<Prepared, Status> {
     let Mutated { mut object, applied } = mutated;
     let Applied { labels_from_template, sent_empty } = applied;

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::prepare::Prepared;
 use crate::context::{Attributes, Operation, RequestContext, Reservation};
+use crate::request::delete_options::DeleteOptions;
 use crate::status::Status;
 
 /// An admitted object, which may be stored.
@@ -40,11 +41,37 @@ pub(crate) async fn on_update(
 }
 
 /// Runs mutating and validating admission for a delete.
-pub(crate) async fn on_delete(cx: &RequestContext, old: &Value) -> Result<(), Status> {
-    let mut attributes =
-        Attributes { cx, operation: Operation::Delete, object: None, old: Some(old) };
+pub(crate) async fn on_delete(
+    cx: &RequestContext,
+    old: &Value,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let mut attributes = Attributes::new(cx, Operation::Delete, None, Some(old));
+    attributes.delete_options = Some(options);
+    attributes.dry_run = options.dry_run;
     cx.core.admission.mutate(&mut attributes).await?;
     cx.core.admission.validate(&attributes).await
+}
+
+/// Runs validating admission of an object that is not stored, such as a Binding or a review.
+pub(crate) async fn unstored(
+    cx: &RequestContext,
+    operation: Operation,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    cx.core.admission.validate(&Attributes::new(cx, operation, Some(object), old)).await
+}
+
+/// Admits an object that a write to its Scale has changed: plugins see the Scale.
+pub(crate) async fn scaled(
+    cx: &RequestContext,
+    Prepared { object, reservation }: Prepared,
+    scale: &mut Value,
+    old: &Value,
+) -> Result<Admitted, Status> {
+    unstored(cx, Operation::Update, scale, Some(old)).await?;
+    Ok(Admitted { object, reservation, charge: None })
 }
 
 async fn validate(
@@ -53,7 +80,7 @@ async fn validate(
     Prepared { mut object, reservation }: Prepared,
     old: Option<&Value>,
 ) -> Result<Admitted, Status> {
-    let attributes = Attributes { cx, operation, object: Some(&mut object), old };
+    let attributes = Attributes::new(cx, operation, Some(&mut object), old);
     cx.core.admission.validate(&attributes).await?;
     let charge = cx.core.admission.reserve(&attributes).await?;
     Ok(Admitted { object, reservation, charge })

@@ -135,6 +135,15 @@ impl Resource {
         Gvk::new(&self.group, &self.version, &self.kind)
     }
 
+    /// Returns the kind of the objects that requests to a subresource contain.
+    pub(crate) fn gvk_of(&self, subresource: Option<&str>) -> Gvk<'_> {
+        match subresource.and_then(|name| self.subresource(name)) {
+            Some(sub) if sub.version.is_empty() => Gvk { kind: &sub.kind, ..self.gvk() },
+            Some(sub) => Gvk::new(sub.group, sub.version, &sub.kind),
+            None => self.gvk(),
+        }
+    }
+
     /// Returns the Go type of the objects, or with a suffix of their lists: upstream's messages
     /// contain it.
     pub(crate) fn go_type(&self, suffix: &str) -> String {

@@ -1,7 +1,7 @@
 //! `DeleteOptions`, which a deletion has in its body or its query.
 
 use evenkeel_schema::field;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::query::{check_options, dry_run};
 use crate::status::Status;
@@ -70,6 +70,29 @@ impl DeleteOptions {
             resource_version: precondition("resourceVersion"),
             dry_run,
         })
+    }
+
+    /// Returns the options as an object without its kind.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut options = json!({});
+        if let Some(seconds) = self.grace_period_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        for (field, value) in [("uid", &self.uid), ("resourceVersion", &self.resource_version)] {
+            if let Some(value) = value {
+                options["preconditions"][field] = value.clone().into();
+            }
+        }
+        if let Some(orphan) = self.orphan_dependents {
+            options["orphanDependents"] = orphan.into();
+        }
+        if let Some(policy) = self.policy {
+            options["propagationPolicy"] = format!("{policy:?}").into();
+        }
+        if self.dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        options
     }
 
     /// Updates the precondition after a write on behalf of this deletion.

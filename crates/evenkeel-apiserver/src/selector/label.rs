@@ -4,6 +4,8 @@
 //! all must match.
 
 use evenkeel_schema::{field, names};
+use evenkeel_types::go::Quoted;
+use serde_json::Value;
 
 use crate::storage::Labels;
 
@@ -30,6 +32,33 @@ enum Test {
 impl LabelSelector {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Parser { rest: text }.requirements().map(Self)
+    }
+
+    /// Reads a LabelSelector object; null selects everything.
+    pub(crate) fn from_object(selector: &Value) -> Result<Self, String> {
+        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        let exact = selector["matchLabels"].as_object().into_iter().flatten();
+        let exact = exact.map(|(key, value)| {
+            Ok(Requirement { key: key.clone(), test: Test::In(vec![text(value)]) })
+        });
+        let terms = selector["matchExpressions"].as_array().into_iter().flatten();
+        let terms = terms.map(|term| {
+            let values = term["values"].as_array().into_iter().flatten().map(text).collect();
+            let test = match term["operator"].as_str().unwrap_or("") {
+                "In" => Test::In(values),
+                "NotIn" => Test::NotIn(values),
+                "Exists" => Test::Exists,
+                "DoesNotExist" => Test::Absent,
+                other => {
+                    return Err(format!(
+                        "{} is not a valid label selector operator",
+                        Quoted(other)
+                    ));
+                }
+            };
+            Ok(Requirement { key: text(&term["key"]), test })
+        });
+        exact.chain(terms).collect::<Result<_, _>>().map(Self)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

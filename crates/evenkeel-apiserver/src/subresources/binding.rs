@@ -5,11 +5,11 @@ use evenkeel_types::Gvk;
 use serde_json::Value;
 
 use super::{done, set_condition};
-use crate::context::RequestContext;
+use crate::context::{Operation, RequestContext};
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::checks::{check_namespace, precondition_failed};
 use crate::pipeline::encode::Reply;
-use crate::pipeline::{self, decode};
+use crate::pipeline::{self, decode, mutate, validate};
 use crate::request::query::WriteOptions;
 use crate::status::{GroupResource, Status};
 
@@ -19,7 +19,8 @@ pub(super) async fn bind(cx: &RequestContext, body: &[u8]) -> Result<Reply, Stat
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let mut binding = decode::of_kind(cx, body, BINDING, options.field_validation)?;
     check_namespace(cx, &mut binding)?;
-    assign(cx, &binding, options.dry_run).await
+    mutate::unstored(cx, Operation::Create, &mut binding, None).await?;
+    assign(cx, cx, binding, options.dry_run).await
 }
 
 /// Binds by the legacy resource: the body contains the name of the pod.
@@ -29,14 +30,22 @@ pub(crate) async fn bind_by_body(cx: &RequestContext, body: &[u8]) -> Result<Rep
     check_namespace(cx, &mut binding)?;
     // The uid is that of the Binding, which clients cannot set.
     set_meta(&mut binding, "uid", None);
+    mutate::unstored(cx, Operation::Create, &mut binding, None).await?;
+    let admission = cx;
     let pods = cx.core.builtin("", "pods").ok_or_else(Status::resource_not_found)?;
     let mut cx = cx.in_namespace(&cx.namespace).on_resource(pods);
     cx.name = Some(binding.meta_str("name").to_owned());
     cx.subresource = Some("binding".into());
-    assign(&cx, &binding, options.dry_run).await
+    assign(admission, &cx, binding, options.dry_run).await
 }
 
-async fn assign(cx: &RequestContext, binding: &Value, dry_run: bool) -> Result<Reply, Status> {
+/// Assigns the pod of `cx`; `admission` is the request that plugins see.
+async fn assign(
+    admission: &RequestContext,
+    cx: &RequestContext,
+    mut binding: Value,
+    dry_run: bool,
+) -> Result<Reply, Status> {
     if binding.meta_str("name") != cx.name() {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
@@ -58,6 +67,8 @@ async fn assign(cx: &RequestContext, binding: &Value, dry_run: bool) -> Result<R
             return Err(Status::without_reason(500, format!("[{}]", texts.join(", "))));
         }
     }
+    validate::unstored(admission, Operation::Create, &mut binding, None).await?;
+    let binding = &binding;
     pipeline::update_stored(cx, dry_run, |old| {
         for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
             let (given, stored) = (binding.meta_str(field), old.meta_str(field));

@@ -5,17 +5,18 @@ use serde_json::{Value, json};
 
 use super::{done, set_condition};
 use crate::codec;
-use crate::context::RequestContext;
+use crate::context::{Operation, RequestContext};
 use crate::object::Metadata as _;
 use crate::pipeline::checks::check_namespace;
 use crate::pipeline::delete::check_preconditions;
 use crate::pipeline::encode::Reply;
 use crate::pipeline::persist::{self, Persisted};
-use crate::pipeline::{self, decode};
+use crate::pipeline::{self, decode, mutate, validate};
 use crate::registry::resource::Part;
 use crate::request::delete_options::DeleteOptions;
 use crate::request::query::WriteOptions;
 use crate::request::route::Verb;
+use crate::selector::LabelSelector;
 use crate::status::{GroupResource, Status};
 use crate::storage::Range;
 
@@ -28,9 +29,11 @@ pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let mut eviction = decode::of_kind(cx, body, EVICTION, options.field_validation)?;
     check_namespace(cx, &mut eviction)?;
+    mutate::unstored(cx, Operation::Create, &mut eviction, None).await?;
     if eviction.meta_str("name") != cx.name() {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
+    validate::unstored(cx, Operation::Create, &mut eviction, None).await?;
     let delete_options = &eviction["deleteOptions"];
     let dry_run =
         options.dry_run || delete_options["dryRun"].as_array().is_some_and(|list| !list.is_empty());
@@ -49,7 +52,7 @@ pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
     if let Some(revision) = marked {
         deletion.expect_revision(revision);
     }
-    pipeline::delete(cx, cx.name(), &deletion).await?;
+    pipeline::delete_internal(cx, cx.name(), &deletion).await?;
     Ok(done())
 }
 
@@ -219,22 +222,6 @@ fn allows_unready(budget: &Value) -> bool {
 
 /// Returns whether a LabelSelector object selects the pod.
 fn selects(selector: Option<&Value>, pod: &Value) -> bool {
-    let Some(selector) = selector else { return false };
-    let labels = pod.meta("labels").and_then(Value::as_object);
-    let has = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
-    let exact = selector["matchLabels"].as_object().into_iter().flatten();
-    let mut holds = exact.fold(true, |all, (key, value)| all && has(key) == value.as_str());
-    for term in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = term["key"].as_str().unwrap_or("");
-        let listed = |value: &str| {
-            term["values"].as_array().is_some_and(|values| values.iter().any(|v| v == value))
-        };
-        holds &= match term["operator"].as_str().unwrap_or("") {
-            "In" => has(key).is_some_and(listed),
-            "NotIn" => !has(key).is_some_and(listed),
-            "Exists" => has(key).is_some(),
-            _ => has(key).is_none(),
-        };
-    }
-    holds
+    let selector = selector.and_then(|selector| LabelSelector::from_object(selector).ok());
+    selector.is_some_and(|selector| selector.matches(&codec::labels(pod)))
 }

@@ -5,17 +5,17 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::authz::{Attributes, Decision, ResourceAttributes};
-use crate::context::RequestContext;
+use crate::context::{Operation, RequestContext};
 use crate::identity::Identity;
 use crate::object::set_meta;
 use crate::pipeline::checks::{check_namespace, wipe_system_fields};
 use crate::pipeline::decode::{self, Decoded};
 use crate::pipeline::encode::Reply;
-use crate::pipeline::manage;
+use crate::pipeline::{manage, mutate, validate as admission};
 use crate::request::query::WriteOptions;
 use crate::status::{GroupResource, Status};
 
-pub(crate) fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
+pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let gvk = cx.resource.gvk();
     let mut review = decode::of_kind(cx, body, gvk, options.field_validation)?;
@@ -27,10 +27,12 @@ pub(crate) fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> 
     }
     let managed = manage::on_create(cx, Decoded::already_decoded(review), &options);
     let mut review = managed.into_value();
+    mutate::unstored(cx, Operation::Create, &mut review, None).await?;
     let errors = validate::create(gvk, &review);
     if !errors.is_empty() {
         return Err(Status::invalid(GroupResource { group: gvk.group, resource: "" }, "", &errors));
     }
+    admission::unstored(cx, Operation::Create, &mut review, None).await?;
     let text = |path: &str| review.pointer(path).and_then(Value::as_str).unwrap_or("");
     let status = match gvk.kind {
         "SelfSubjectReview" => json!({"userInfo": user_info(&cx.identity)}),

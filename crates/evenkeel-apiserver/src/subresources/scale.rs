@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use self::managed::ScaleWrite;
 use crate::codec;
-use crate::context::RequestContext;
+use crate::context::{Operation, RequestContext};
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::checks::{check_named, check_namespace, check_uid, check_version};
 use crate::pipeline::encode::{self, Include, Reply};
@@ -106,12 +106,14 @@ async fn write(
         let (mut scale, owned) = managed::on_scale(cx, old, before, how, options)?;
         check_namespace(cx, &mut scale)?;
         check_named(cx, &scale)?;
+        let old_scale = scale_before(cx, old)?;
+        mutate::unstored(cx, Operation::Update, &mut scale, Some(&old_scale)).await?;
         check(cx, &scale, old)?;
-        let managed = Managed::scaled(scaled(cx, old, &scale), owned);
-        let mutated = mutate::on_update(cx, managed, old).await?;
+        let mutated = mutate::scaled(Managed::scaled(scaled(cx, old, &scale), owned));
         check_version(cx, mutated.value(), &current)?;
         let prepared = prepare::on_update(cx, mutated, old, Part::Main)?;
-        let admitted = validate::on_update(cx, prepared, old).await?;
+        let mut new_scale = scale_before(cx, prepared.value())?;
+        let admitted = validate::scaled(cx, prepared, &mut new_scale, &old_scale).await?;
         match persist::update(cx, &current, admitted, options.dry_run).await? {
             Some(Persisted::Stored(record)) => {
                 return scale_of(cx, &codec::value(&cx.resource, &record)?);

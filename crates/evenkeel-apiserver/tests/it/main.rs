@@ -45,6 +45,14 @@ mod limit_ranger;
 
 mod resource_quota;
 
+mod webhook_service;
+
+mod webhooks;
+
+mod webhook_matching;
+
+mod webhooks_tls;
+
 mod growth;
 
 mod negotiation;

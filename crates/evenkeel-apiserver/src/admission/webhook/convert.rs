@@ -1,0 +1,78 @@
+//! Converts objects to the version that a webhook matches, and decodes what it returns.
+
+use evenkeel_kinds::empty::EmptyFields;
+use evenkeel_kinds::{convert, defaults};
+use evenkeel_schema::metadata::{Malformed, coerce};
+use evenkeel_types::Gvk;
+use serde_json::Value;
+
+use crate::codec;
+use crate::registry::resource::Resource;
+use crate::status::Status;
+
+/// Converts an object between two versions of a resource.
+pub(super) fn convert(object: &mut Value, from: Gvk<'_>, to: Gvk<'_>) -> Result<(), Status> {
+    if from == to {
+        return Ok(());
+    }
+    if evenkeel_types::lookup(to).is_some() {
+        return convert::to(from, to, object).map_err(Status::internal);
+    }
+    object["apiVersion"] = to.api_version().into();
+    Ok(())
+}
+
+/// Decodes a patched object of `kind`, before defaults are set. Unknown fields of built-in kinds
+/// are dropped; those of custom resources are pruned when the object is stored.
+pub(super) fn decode(resource: &Resource, kind: Gvk<'_>, object: &mut Value) -> Result<(), Status> {
+    if !object.is_object() {
+        return Err(Status::internal("the patched value is not an object"));
+    }
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or("");
+    let (api_version, given) = (text("apiVersion"), text("kind"));
+    if let Some(ty) = evenkeel_types::lookup(kind) {
+        let kind_or_default = if given.is_empty() { kind.kind } else { given };
+        let given = match api_version {
+            "" => Gvk { kind: kind_or_default, ..kind },
+            api_version => Gvk::from_api_version(api_version, kind_or_default),
+        };
+        if given != kind {
+            return Err(Status::internal(format_args!(
+                "converting ({}.{}) to ({}.{}): unknown conversion",
+                given.version, given.kind, kind.version, kind.kind
+            )));
+        }
+        object["apiVersion"] = kind.api_version().into();
+        object["kind"] = kind.kind.into();
+        codec::conform_to(ty, object).map_err(Status::internal)?;
+        return Ok(());
+    }
+    if given.is_empty() {
+        return Err(Status::internal(format_args!("Object 'Kind' is missing in '{object}'")));
+    }
+    if api_version != kind.api_version() || given != kind.kind {
+        return Err(Status::internal(format_args!(
+            "{api_version}, Kind={given} is not {}, Kind={}",
+            kind.api_version(),
+            kind.kind
+        )));
+    }
+    match object.get_mut("metadata") {
+        Some(metadata @ Value::Object(_)) => {
+            coerce(metadata, Malformed::Reject, "metadata", &mut Vec::new())
+                .map_err(Status::internal)?;
+        }
+        _ => return Err(Status::internal(format_args!("{} has no metadata", resource.kind))),
+    }
+    Ok(())
+}
+
+/// Sets the defaults of a patched object.
+pub(super) fn set_defaults(resource: &Resource, kind: Gvk<'_>, object: &mut Value) {
+    if kind == resource.gvk() {
+        let sent_empty = EmptyFields::find(kind, object);
+        resource.fill_defaults(object, sent_empty);
+    } else {
+        defaults::apply(kind, object);
+    }
+}

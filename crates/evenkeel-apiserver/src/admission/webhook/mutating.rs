@@ -1,0 +1,162 @@
+//! Calls mutating webhooks, one after the other.
+
+use evenkeel_apply::managed::ManagedFields;
+use evenkeel_apply::patch::JsonPatch;
+use evenkeel_types::go::Quoted;
+use serde_json::{Value, json};
+
+use super::call::{self, Failure};
+use super::convert;
+use super::matching::{self, Invocation};
+use super::review::Response;
+use crate::context::{Attributes, RequestContext};
+use crate::json;
+use crate::object::{Metadata as _, set_meta};
+use crate::status::Status;
+
+pub(super) async fn dispatch(
+    attributes: &mut Attributes<'_>,
+    invocations: Vec<Invocation>,
+) -> Result<(), Status> {
+    let again = &mut attributes.reinvocation;
+    if again.is_reinvocation
+        && let Some(last) = again.last_output.take()
+        && attributes.object.as_deref() != Some(&last)
+    {
+        // Another plugin has changed the object since.
+        again.repeat_called();
+    }
+    for invocation in &invocations {
+        if !matching::is_selected(&invocation.hook, attributes)? {
+            continue;
+        }
+        // A webhook that was not called in the first run is not called in the second one.
+        let again = &attributes.reinvocation;
+        if again.is_reinvocation && !again.repeats(invocation.index) {
+            continue;
+        }
+        call_one(attributes, invocation).await?;
+    }
+    let again = &mut attributes.reinvocation;
+    if again.requested && !again.is_reinvocation {
+        again.last_output = attributes.object.as_deref().cloned();
+    }
+    Ok(())
+}
+
+async fn call_one(attributes: &mut Attributes<'_>, invocation: &Invocation) -> Result<(), Status> {
+    let hook = &*invocation.hook;
+    let round = u8::from(attributes.reinvocation.is_reinvocation);
+    let position = format!("round_{round}_index_{}", invocation.index);
+    let outcome = mutate(attributes, invocation, &position).await;
+    let changed = *outcome.as_ref().unwrap_or(&false);
+    let summary = json!({
+        "configuration": hook.configuration, "webhook": hook.name, "mutated": changed,
+    });
+    let cx = attributes.cx;
+    cx.audit.annotate(format!("mutation.webhook.admission.k8s.io/{position}"), summary.to_string());
+    if changed {
+        attributes.reinvocation.repeat_called();
+        attributes.reinvocation.requested = true;
+    }
+    if hook.reinvoked {
+        attributes.reinvocation.add_called(invocation.index);
+    }
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(Failure::Calling(why)) if hook.ignores_failures => {
+            tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
+            let key = format!("failed-open.mutation.webhook.admission.k8s.io/{position}");
+            cx.audit.annotate(key, hook.name.clone());
+            call::timed_out(attributes).map_or(Ok(()), Err)
+        }
+        Err(failure) => Err(call::refusal(failure)),
+    }
+}
+
+/// Calls a webhook and applies its patch. Returns whether the object has changed.
+async fn mutate(
+    attributes: &mut Attributes<'_>,
+    invocation: &Invocation,
+    position: &str,
+) -> Result<bool, Failure> {
+    let cx = attributes.cx;
+    let (own, kind) = (attributes.kind, invocation.kind(cx.subresource.as_deref()));
+    let versioned = |object: Option<&Value>| -> Result<Option<Value>, Failure> {
+        let Some(object) = object.filter(|_| own != kind) else { return Ok(None) };
+        let mut object = object.clone();
+        convert::convert(&mut object, own, kind).map_err(Failure::Rejected)?;
+        Ok(Some(object))
+    };
+    let (object, old) = (versioned(attributes.object.as_deref())?, versioned(attributes.old)?);
+    let response = {
+        let object = object.as_ref().or(attributes.object.as_deref());
+        let old = old.as_ref().or(attributes.old);
+        call::call(attributes, invocation, object, old, true).await?
+    };
+    let Some(patch) = decode_patch(invocation, &response)? else { return Ok(false) };
+    let Some(current) = attributes.object.as_deref_mut() else {
+        let why = format!(
+            "admission webhook {} attempted to modify the object, which is not supported for this \
+             operation",
+            Quoted(&invocation.hook.name)
+        );
+        return Err(Failure::Rejected(Status::internal(why)));
+    };
+    let internal = |status| Failure::Rejected(status);
+    let before = object.unwrap_or_else(|| current.clone());
+    let mut patched = patch.apply(before.clone()).map_err(|why| internal(Status::internal(why)))?;
+    convert::decode(&invocation.resource, kind, &mut patched).map_err(internal)?;
+    let changed = patched != before;
+    convert::set_defaults(&invocation.resource, kind, &mut patched);
+    convert::convert(&mut patched, kind, own).map_err(internal)?;
+    keep_valid_managed_fields(cx, current, &mut patched);
+    *current = patched;
+    let annotation = json!({
+        "configuration": invocation.hook.configuration, "webhook": invocation.hook.name,
+        "patch": serde_json::from_slice::<Value>(&response.patch).unwrap_or_default(),
+        "patchType": "JSONPatch",
+    });
+    cx.audit.annotate(format!("patch.webhook.admission.k8s.io/{position}"), annotation.to_string());
+    Ok(changed)
+}
+
+/// Returns the patch of a response; none if it has no operations.
+fn decode_patch(
+    invocation: &Invocation,
+    response: &Response,
+) -> Result<Option<JsonPatch>, Failure> {
+    if response.patch.is_empty() {
+        return Ok(None);
+    }
+    let undecodable = |why: String| {
+        let why = format!("received undecodable patch in webhook response: {why}");
+        Failure::calling(invocation, &why)
+    };
+    let (patch, _) = json::decode(&response.patch).map_err(undecodable)?;
+    let empty = patch.is_null() || patch.as_array().is_some_and(Vec::is_empty);
+    let patch = JsonPatch::decode(patch).map_err(|why| undecodable(why.to_string()))?;
+    if empty {
+        return Ok(None);
+    }
+    if response.patch_type != "JSONPatch" {
+        let why = format!("unsupported patch type {}", Quoted(&response.patch_type));
+        return Err(Failure::calling(invocation, &why));
+    }
+    Ok(Some(patch))
+}
+
+/// Keeps the managed fields of `before` if those of `after` are not valid.
+fn keep_valid_managed_fields(cx: &RequestContext, before: &Value, after: &mut Value) {
+    let managed = after.meta("managedFields");
+    if managed == before.meta("managedFields") {
+        return;
+    }
+    if let Err(why) = ManagedFields::decode(managed) {
+        cx.warnings.add(format!(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused \
+             by an outdated mutating admission controller; please fix your requests: {why}"
+        ));
+        set_meta(after, "managedFields", before.meta("managedFields").cloned());
+    }
+}

@@ -1,0 +1,103 @@
+//! Calls validating webhooks in parallel.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use serde_json::Value;
+
+use super::call::{self, Failure};
+use super::convert;
+use super::matching::{self, Invocation};
+use crate::context::{Attributes, HookFuture};
+use crate::status::Status;
+
+/// The object and the old object in one version.
+type Versioned = (Option<Value>, Option<Value>);
+
+pub(super) async fn dispatch(
+    attributes: &Attributes<'_>,
+    invocations: Vec<Invocation>,
+) -> Result<(), Status> {
+    let cx = attributes.cx;
+    let mut selected = Vec::new();
+    // The versions other than that of the request, converted once.
+    let mut versions: HashMap<Arc<str>, Versioned> = HashMap::new();
+    for invocation in invocations {
+        if !matching::is_selected(&invocation.hook, attributes)? {
+            continue;
+        }
+        let kind = invocation.kind(cx.subresource.as_deref());
+        let api_version = &invocation.resource.api_version;
+        if kind != attributes.kind && !versions.contains_key(api_version) {
+            let convert = |object: Option<&Value>| {
+                let mut object = object.cloned();
+                if let Some(object) = &mut object {
+                    convert::convert(object, attributes.kind, kind)?;
+                }
+                Ok::<_, Status>(object)
+            };
+            let versioned = (convert(attributes.object.as_deref())?, convert(attributes.old)?);
+            versions.insert(api_version.clone(), versioned);
+        }
+        selected.push(invocation);
+    }
+    if selected.is_empty() {
+        return Ok(());
+    }
+    if let Some(timed_out) = call::timed_out(attributes) {
+        return Err(timed_out);
+    }
+    let calls = selected.iter().enumerate().map(|(index, invocation)| {
+        let versioned = versions.get(&invocation.resource.api_version);
+        Box::pin(validate(attributes, invocation, index, versioned)) as HookFuture<'_, _>
+    });
+    match first_error(calls.collect()).await {
+        Some(status) => Err(status),
+        None => Ok(()),
+    }
+}
+
+async fn validate(
+    attributes: &Attributes<'_>,
+    invocation: &Invocation,
+    index: usize,
+    versioned: Option<&Versioned>,
+) -> Result<(), Status> {
+    let hook = &*invocation.hook;
+    let (object, old) = match versioned {
+        Some((object, old)) => (object.as_ref(), old.as_ref()),
+        None => (attributes.object.as_deref(), attributes.old),
+    };
+    match call::call(attributes, invocation, object, old, false).await {
+        Ok(_) => Ok(()),
+        Err(Failure::Calling(why)) if hook.ignores_failures => {
+            tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
+            let key =
+                format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}");
+            attributes.cx.audit.annotate(key, hook.name.clone());
+            Ok(())
+        }
+        Err(failure) => Err(call::refusal(failure)),
+    }
+}
+
+/// Waits for all calls; returns the error of the first that failed.
+async fn first_error(mut calls: Vec<HookFuture<'_, Result<(), Status>>>) -> Option<Status> {
+    let mut error = None;
+    poll_fn(|cx| {
+        calls.retain_mut(|call| match call.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(outcome) => {
+                if let Err(status) = outcome {
+                    error.get_or_insert(status);
+                }
+                false
+            }
+        });
+        if calls.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    error
+}

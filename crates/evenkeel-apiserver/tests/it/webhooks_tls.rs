@@ -1,0 +1,180 @@
+//! Admission webhooks over TLS, friendly and hostile.
+
+use evenkeel_apiserver::ApiServer;
+use serde_json::{Value, json};
+
+use crate::harness::{CONFIG_MAPS, Cluster, config_map, text};
+use crate::webhook_service::{MUTATING, Raw, TlsServer, VALIDATING, allow, http, install, patched};
+
+async fn cluster() -> Cluster {
+    Cluster::built(ApiServer::builder()).await
+}
+
+fn ok(review: &Value) -> Raw {
+    http("200 OK", &allow(&review["request"]).to_string())
+}
+
+async fn message(cluster: &Cluster, name: &str) -> String {
+    let error = cluster.post(CONFIG_MAPS, config_map(name, json!({}))).await.expect(500);
+    text(&error["message"])
+}
+
+#[tokio::test]
+async fn connection_is_reused() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(ok).await;
+    install(&cluster, VALIDATING, "w", &server.url(), |_| ()).await;
+    for at in 0..20 {
+        cluster.post(CONFIG_MAPS, config_map(&format!("c{at}"), json!({}))).await.expect(201);
+    }
+    assert_eq!(server.accepted(), 1);
+}
+
+#[tokio::test]
+async fn parallel_calls_open_connections_of_their_own() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(ok).await;
+    for name in ["a", "b", "c"] {
+        install(&cluster, VALIDATING, name, &server.url(), |_| ()).await;
+    }
+    cluster.post(CONFIG_MAPS, config_map("x", json!({}))).await.expect(201);
+    assert_eq!(server.accepted(), 3);
+}
+
+#[tokio::test]
+async fn connection_closed_while_idle_is_replaced() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(|review| {
+        let body = allow(&review["request"]).to_string();
+        let length = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n");
+        Raw::Send(format!("{head}\r\n{body}").into_bytes())
+    })
+    .await;
+    install(&cluster, VALIDATING, "w", &server.url(), |_| ()).await;
+    for name in ["a", "b"] {
+        cluster.post(CONFIG_MAPS, config_map(name, json!({}))).await.expect(201);
+    }
+    assert_eq!(server.accepted(), 2);
+}
+
+#[tokio::test]
+async fn hostile_responses_fail_the_call() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(|review| {
+        let request = &review["request"];
+        match request["name"].as_str().unwrap_or("") {
+            "redirect" => http("302 Found\r\nlocation: https://127.0.0.1:1/other", ""),
+            "close" => Raw::Close,
+            "hang" => Raw::Hang,
+            "half" => Raw::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{".to_vec()),
+            "garbage" => Raw::Send(b"not http at all\r\n\r\n".to_vec()),
+            "second" => {
+                let review = allow(request).to_string();
+                http("200 OK", &(review.clone() + &review))
+            }
+            "huge" => http("200 OK", &"x".repeat(20 << 20)),
+            "endless" => {
+                let chunk = "x".repeat(1 << 20);
+                let chunks = format!("100000\r\n{chunk}\r\n").repeat(20);
+                let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                Raw::Send(format!("{head}{chunks}").into_bytes())
+            }
+            _ => ok(review),
+        }
+    })
+    .await;
+    install(&cluster, MUTATING, "w", &server.url(), |hook| hook["timeoutSeconds"] = 1.into()).await;
+    for (name, part) in [
+        ("redirect", "the server responded with the status code 302"),
+        ("close", "EOF"),
+        ("hang", "context deadline exceeded"),
+        ("half", "context deadline exceeded"),
+        ("garbage", "Post \"https://127.0.0.1:"),
+        ("second", "invalid character '{' after top-level value"),
+        ("huge", "the response is larger than"),
+        ("endless", "the response is larger than"),
+    ] {
+        let message = message(&cluster, name).await;
+        assert!(message.contains("failed to call webhook: "), "{name}: {message}");
+        assert!(message.contains(part), "{name}: {message}");
+    }
+    cluster.post(CONFIG_MAPS, config_map("fine", json!({}))).await.expect(201);
+}
+
+#[tokio::test]
+async fn patch_of_ten_megabytes_is_refused_as_too_large() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(|review| {
+        let data = json!({"big": "x".repeat(10_000_000)});
+        let patch = json!([{"op": "add", "path": "/data", "value": data}]);
+        http("200 OK", &patched(&review["request"], patch).to_string())
+    })
+    .await;
+    install(&cluster, MUTATING, "w", &server.url(), |hook| hook["timeoutSeconds"] = 30.into())
+        .await;
+    let response = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await;
+    assert!(response.status >= 400, "{}", response.text());
+    assert!(cluster.names(CONFIG_MAPS).await.is_empty());
+}
+
+#[tokio::test]
+async fn certificate_is_verified() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(ok).await;
+    let other = TlsServer::start(ok).await;
+    let mut client = server.url();
+    client["caBundle"] = other.ca_bundle().into();
+    install(&cluster, VALIDATING, "w", &client, |_| ()).await;
+    let message = message(&cluster, "a").await;
+    assert!(message.contains("certificate"), "{message}");
+}
+
+#[tokio::test]
+async fn registered_listener_stands_for_a_service() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(ok).await;
+    // One of the names in the certificates of the test authority.
+    cluster.server.register_webhook_listener("default", "kubernetes", 8443, server.address);
+    let service = json!({"namespace": "default", "name": "kubernetes", "port": 8443});
+    let client = json!({"service": service, "caBundle": server.ca_bundle()});
+    install(&cluster, VALIDATING, "w", &client, |_| ()).await;
+    cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+    assert_eq!(server.accepted(), 1);
+}
+
+#[tokio::test]
+async fn service_is_resolved_to_its_external_name_on_loopback() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(ok).await;
+    let services = "/api/v1/namespaces/default/services";
+    let external = json!({
+        "metadata": {"name": "hooks"}, "spec": {"type": "ExternalName", "externalName": "localhost"},
+    });
+    cluster.post(services, external).await.expect(201);
+    let port = server.address.port();
+    let service = json!({"namespace": "default", "name": "hooks", "port": port});
+    let client = json!({"service": service, "caBundle": server.ca_bundle()});
+    install(&cluster, VALIDATING, "w", &client, |_| ()).await;
+    // The certificate has another name, so the connection reached the server.
+    let refused = message(&cluster, "a").await;
+    assert!(refused.contains("tls: failed to verify certificate"), "{refused}");
+    assert_eq!(server.accepted(), 1);
+}
+
+#[tokio::test]
+async fn other_machines_are_not_called() {
+    let cluster = cluster().await;
+    let missing = json!({"service": {"namespace": "default", "name": "missing"}});
+    for (name, client, why) in [
+        ("ip", json!({"url": "https://192.0.2.1/"}), "192.0.2.1 is not a loopback address"),
+        ("dns", json!({"url": "https://example.com/"}), "example.com is not a loopback address"),
+        ("service", missing, "service \"missing\" not found"),
+        ("closed", json!({"url": "https://127.0.0.1:1/"}), "connect: connection refused"),
+    ] {
+        install(&cluster, VALIDATING, name, &client, |_| ()).await;
+        let message = message(&cluster, "a").await;
+        assert!(message.contains(why), "{name}: {message}");
+        cluster.delete(&format!("{VALIDATING}/{name}")).await.expect(200);
+    }
+}
