@@ -7,6 +7,8 @@ mod limit_ranger;
 
 mod taint_nodes_by_condition;
 
+mod pod_security;
+
 mod priority;
 
 mod default_toleration_seconds;
@@ -88,6 +90,7 @@ pub(crate) fn chain(disabled: &[String], webhooks: &Webhooks) -> Result<Chain, S
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
         ("LimitRanger", Box::new(limit_ranger::LimitRanger)),
         ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
+        ("PodSecurity", Box::new(pod_security::PodSecurity)),
         ("Priority", Box::new(priority::Priority)),
         (
             "DefaultTolerationSeconds",

@@ -8,6 +8,7 @@ pub mod empty;
 pub mod fields;
 mod meta;
 mod names;
+pub mod pod_security;
 pub mod quota;
 pub mod strategy;
 pub mod validate;

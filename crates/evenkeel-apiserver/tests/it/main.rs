@@ -45,6 +45,8 @@ mod limit_ranger;
 
 mod resource_quota;
 
+mod pod_security;
+
 mod webhook_service;
 
 mod webhooks;
