@@ -14,7 +14,7 @@ fn violation(reason: &str, detail: String) -> Violation {
 }
 
 /// Returns the containers in upstream's order.
-fn containers<'a>(pod: Pod<'a>) -> impl Iterator<Item = &'a Value> {
+fn containers(pod: Pod<'_>) -> impl Iterator<Item = &Value> {
     ["initContainers", "containers", "ephemeralContainers"]
         .into_iter()
         .flat_map(move |field| pod.spec.get(field).and_then(Value::as_array).into_iter().flatten())
@@ -29,11 +29,11 @@ fn security<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("securityContext")?.get(field).filter(|value| !value.is_null())
 }
 
-fn list<'a>(value: Option<&'a Value>) -> impl Iterator<Item = &'a Value> {
+fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).into_iter().flatten()
 }
 
-fn strings<'a>(value: Option<&'a Value>) -> impl Iterator<Item = &'a str> {
+fn strings(value: Option<&Value>) -> impl Iterator<Item = &str> {
     list(value).filter_map(Value::as_str)
 }
 
