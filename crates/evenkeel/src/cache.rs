@@ -86,7 +86,7 @@ use self::contents::Contents;
 use self::decoded_lru::DecodedLru;
 use self::informer::{HandleGuard, InformerDeps, Shared};
 use self::ingest::Ingest;
-use self::store::Definition;
+use self::store::{Definition, Evicted, HotReader};
 use crate::append_map::AppendMap;
 use crate::connect::Transport;
 use crate::kind::{Kind, Object};
@@ -125,8 +125,8 @@ struct Inner {
     /// The contents of the first informer of each type, for lock-free reads. There is a later
     /// informer only if the first was stopped; its contents are found through `types`.
     first: Arc<AppendMap<Kind, Arc<Contents>>>,
-    /// The same by Rust type, for objects that are read as that type.
-    by_type: AppendMap<TypeId, Arc<Contents>>,
+    /// The same by Rust type, with its decoded objects, for objects that are read as that type.
+    by_type: AppendMap<TypeId, (HotReader, Arc<Contents>)>,
     /// Indexes of types that are not declared yet.
     pending_indexes: Mutex<BTreeMap<Kind, Vec<Index>>>,
     decoded: DecodedLru,
@@ -196,7 +196,7 @@ impl Cache {
         let stores = first.clone();
         let evict = move |entry: &Arc<Entry>| match stores.get(entry.kind()) {
             Some(contents) => contents.store.evict(entry),
-            None => entry.evict(),
+            None => Evicted::Freed(entry.evict()),
         };
         Self(Arc::new(Inner {
             transport,

@@ -2,8 +2,8 @@
 //!
 //! It is a CLOCK: a read sets a flag on the entry and writes nothing shared. Eviction walks the
 //! ring: entries read since the last pass stay for another round, others are evicted. The decoded
-//! form is stored in its [`Entry`] and, once it was read by key, beside the key in the store; a newer
-//! state of the object frees the older one.
+//! form is stored in its [`Entry`] and, once it was read by key, in a table of the store that has a
+//! flag of its own; a newer state of the object frees the older one.
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::entry::{DecodeError, Entry, Typed};
+use super::store::Evicted;
 
 /// The size of a decoded object per byte of JSON. Measured: 6.5 for pods, 3 to 5 for custom
 /// resources; the largest, because the budget is an upper bound.
@@ -33,7 +34,7 @@ pub(super) struct DecodedLru {
     ring: Mutex<VecDeque<Weak<Entry>>>,
 }
 
-type Evict = dyn Fn(&Arc<Entry>) -> Option<Typed> + Send + Sync;
+type Evict = dyn Fn(&Arc<Entry>) -> Evicted + Send + Sync;
 
 #[derive(Debug, Default)]
 struct Usage {
@@ -58,7 +59,7 @@ impl Drop for Charge {
 impl DecodedLru {
     pub(super) fn new(
         budget: usize,
-        evict: impl Fn(&Arc<Entry>) -> Option<Typed> + Send + Sync + 'static,
+        evict: impl Fn(&Arc<Entry>) -> Evicted + Send + Sync + 'static,
     ) -> Self {
         Self { budget, evict: Box::new(evict), usage: Arc::default(), ring: Mutex::default() }
     }
@@ -114,8 +115,11 @@ impl DecodedLru {
             let Some(entry) = next.upgrade() else { continue };
             if entry.take_touched() {
                 ring.push_back(next);
-            } else {
-                dropped.push(((self.evict)(&entry), entry));
+                continue;
+            }
+            match (self.evict)(&entry) {
+                Evicted::InUse => ring.push_back(next),
+                freed @ Evicted::Freed(_) => dropped.push((freed, entry)),
             }
         }
         let live = self.usage.objects.load(Ordering::Relaxed);

@@ -185,22 +185,6 @@ impl Entry {
         }
     }
 
-    /// Returns the decoded form if it is kept as long as the entry.
-    pub(super) fn pinned(&self) -> Option<Typed> {
-        match &*self.memo.lock() {
-            Memo::Pinned(typed) => Some(typed.clone()),
-            _ => None,
-        }
-    }
-
-    /// Returns the decoded form, which the store keeps for this entry, as `K`.
-    #[inline]
-    pub(super) fn use_decoded<K: Send + Sync + 'static>(&self, decoded: &Typed) -> Option<Arc<K>> {
-        let typed = decoded.clone().downcast().ok()?;
-        self.touch();
-        Some(typed)
-    }
-
     /// Records a use of the decoded form for the LRU.
     #[inline]
     fn touch(&self) {

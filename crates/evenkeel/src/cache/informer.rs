@@ -340,7 +340,7 @@ impl Informer {
     /// # Errors
     /// When the cache cannot serve the read; see [`ReadError`].
     pub fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
-        self.shared().contents.get(key, |entry, _| entry.clone())
+        self.shared().contents.get(key)
     }
 
     pub(super) fn find(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {

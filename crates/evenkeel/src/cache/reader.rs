@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::Cache;
 use super::contents::Contents;
-use super::entry::{DecodeError, Entry, Typed};
+use super::entry::{DecodeError, Entry};
 use super::error::{ReadError, SyncError};
 use super::informer::Informer;
 use super::overlay::UnknownOutcome;
@@ -29,19 +29,19 @@ use crate::version::Version;
 const GETS_MAX: usize = 8;
 
 impl Contents {
-    /// Calls `see` with the object of `key` if the store alone can serve the read, which is the
-    /// common case; returns `None` if the informer must. `see` runs while the store is locked for
-    /// writers.
+    /// Returns whether the store alone can serve reads, which is the common case.
     #[inline]
-    pub(super) fn get_ready<T>(
-        &self,
-        key: &Key,
-        see: impl FnOnce(&Arc<Entry>, Option<&Typed>) -> T,
-    ) -> Option<Option<T>> {
-        if !self.sync.is_ready() || !self.overlay.is_idle() {
+    fn is_ready(&self) -> bool {
+        self.sync.is_ready() && self.overlay.is_idle()
+    }
+
+    /// Returns the object of `key` if the store alone can serve the read; `None` if the informer
+    /// must.
+    pub(super) fn get_ready(&self, key: &Key) -> Option<Option<Arc<Entry>>> {
+        if !self.is_ready() {
             return None;
         }
-        let found = self.store.see(key, see);
+        let found = self.store.get(key);
         // The informer may have been stopped concurrently. It clears the store only after it has
         // set this to false, so a found object is valid and a missing one may not be.
         if !self.sync.is_ready() {
@@ -50,26 +50,20 @@ impl Contents {
         (found.is_some() || self.all_namespaces).then_some(found)
     }
 
-    /// Calls `see` with the object of `key`; it runs while the store is locked for writers.
-    pub(super) fn get<T>(
-        &self,
-        key: &Key,
-        see: impl FnOnce(&Arc<Entry>, Option<&Typed>) -> T,
-    ) -> Result<Option<T>, ReadError> {
+    /// Returns the object of `key`.
+    pub(super) fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
         let kind = &self.kind;
         if !kind.namespaced() && key.namespace().is_some() {
-            return self.get(&Key::cluster(key.name()), see);
+            return self.get(&Key::cluster(key.name()));
         }
         self.sync.check(kind, key.namespace())?;
         if self.overlay.is_idle() {
-            return Ok(self.store.see(key, see));
+            return Ok(self.store.get(key));
         }
-        match self.overlay.get(&self.store, key) {
-            Ok(found) => Ok(found.as_ref().map(|entry| see(entry, None))),
-            Err(outcome) => {
-                Err(ReadError::UnknownOutcome { kind: kind.clone(), outcomes: vec![outcome] })
-            }
-        }
+        self.overlay.get(&self.store, key).map_err(|outcome| ReadError::UnknownOutcome {
+            kind: kind.clone(),
+            outcomes: vec![outcome],
+        })
     }
 
     pub(super) fn list(&self, query: &Query<'_>) -> Result<Vec<Arc<Entry>>, ReadError> {
@@ -140,20 +134,9 @@ impl Cache {
     /// # Errors
     /// When the cache cannot serve the read; see [`ReadError`].
     pub fn get(&self, kind: &Kind, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
-        self.read(kind, key, |entry, _| entry.clone())
-    }
-
-    /// Calls `see` with the object of `key`. It runs while the store is locked for writers, so it
-    /// must return quickly and not call user code.
-    fn read<T>(
-        &self,
-        kind: &Kind,
-        key: &Key,
-        see: impl Fn(&Arc<Entry>, Option<&Typed>) -> T,
-    ) -> Result<Option<T>, ReadError> {
-        match self.0.first.get(kind).and_then(|contents| contents.get_ready(key, &see)) {
+        match self.0.first.get(kind).and_then(|contents| contents.get_ready(key)) {
             Some(found) => Ok(found),
-            None => self.reader(kind)?.shared().contents.get(key, see),
+            None => self.reader(kind)?.shared().contents.get(key),
         }
     }
 
@@ -164,28 +147,27 @@ impl Cache {
         kind: &Kind,
         key: &Key,
     ) -> Option<(Arc<K>, Version)> {
-        let decoded = self.0.first.get(kind)?.get_ready(key, |entry, decoded| {
-            Some((entry.use_decoded(decoded?)?, entry.meta().version()))
-        });
-        decoded??
+        let contents = self.0.first.get(kind)?;
+        // A found object is valid even if the informer is stopped concurrently.
+        if contents.is_ready() { contents.store.get_decoded(key) } else { None }
     }
 
     /// Same as [`Cache::get_decoded`], for a type that [`Cache::serves`]. The result fits into a
     /// register.
     #[inline]
     pub(crate) fn get_hot<K: Object>(&self, key: &Key) -> Option<Arc<K>> {
-        let contents = self.0.by_type.get(&TypeId::of::<K>())?;
-        if !contents.sync.is_ready() || !contents.overlay.is_idle() {
-            return None;
-        }
-        // A found object is valid even if the informer is stopped concurrently.
-        contents.store.see(key, |entry, decoded| entry.use_decoded(decoded?))?
+        let (hot, contents) = self.0.by_type.get(&TypeId::of::<K>())?;
+        if contents.is_ready() { hot.get(key) } else { None }
     }
 
     /// Records that objects of `kind` are read as `K`.
     pub(crate) fn serves<K: Object>(&self, kind: &Kind) {
-        if let Some(contents) = self.0.first.get(kind) {
-            self.0.by_type.get_or_insert_with(&TypeId::of::<K>(), || contents.clone());
+        if let Some(contents) = self.0.first.get(kind)
+            && let Some(hot) = contents.store.hot_reader::<K>()
+        {
+            self.0
+                .by_type
+                .get_or_insert_with(&TypeId::of::<K>(), || (hot.clone(), contents.clone()));
         }
     }
 
@@ -197,7 +179,7 @@ impl Cache {
     ) -> Result<Arc<K>, DecodeError> {
         let typed = self.typed::<K>(entry)?;
         if let Some(contents) = self.0.first.get(entry.kind()) {
-            contents.store.promote(entry, &(typed.clone() as Typed));
+            contents.store.keep_decoded(entry, &typed);
         }
         Ok(typed)
     }

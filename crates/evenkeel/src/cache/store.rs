@@ -5,25 +5,29 @@
 //! shard.
 
 mod bucket;
+mod hot;
 mod index;
 #[cfg(test)]
 mod tests;
 
 use std::hash::BuildHasher;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
+pub(super) use self::hot::HotReader;
 pub(super) use self::index::{Definition, UnknownIndex};
 
+use self::hot::{AnyHotObjects, HotObjects};
 use self::index::Index;
 use super::entry::{Entry, Typed};
 use super::query::Conditions;
 use crate::key::Key;
+use crate::version::Version;
 
 /// The number of shards: low contention, and small empty informers.
 const SHARDS: usize = 32;
@@ -39,14 +43,26 @@ struct Slot {
     /// The key of the entry, here as well so that a lookup needs no other cache line to compare it.
     key: Key,
     entry: Arc<Entry>,
-    /// The decoded form if the entry keeps it, so that a read by key locks only the shard.
-    decoded: Option<Typed>,
 }
 
 impl Slot {
     fn new(entry: &Arc<Entry>) -> Self {
-        Self { key: entry.meta().key.clone(), entry: entry.clone(), decoded: entry.pinned() }
+        Self { key: entry.meta().key.clone(), entry: entry.clone() }
     }
+}
+
+/// Returns the shard of a hash, of which the tables use the lowest and highest bits.
+#[inline]
+fn shard_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SHARDS
+}
+
+/// The result of an eviction.
+#[derive(Debug)]
+pub(super) enum Evicted {
+    /// The decoded form was read since the last pass, and stays.
+    InUse,
+    Freed(#[expect(dead_code, reason = "dropped outside of locks")] Option<Typed>),
 }
 
 #[derive(Debug)]
@@ -54,6 +70,8 @@ pub(super) struct Store {
     shards: [Shard; SHARDS],
     hasher: FixedState,
     index: RwLock<Index>,
+    /// The decoded objects of the first type that they were read as by key.
+    hot: OnceLock<Arc<dyn AnyHotObjects>>,
     objects: AtomicUsize,
     bytes: AtomicUsize,
 }
@@ -65,64 +83,89 @@ impl Store {
             shards: std::array::from_fn(|_| RwLock::default()),
             hasher: FixedState::with_seed(seed),
             index: RwLock::new(Index::new(seed)),
+            hot: OnceLock::new(),
             objects: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
         }
     }
 
     #[inline]
-    fn hash(&self, key: &str) -> (u64, &Shard) {
-        let hash = self.hasher.hash_one(key);
-        // The table uses the lowest and highest bits.
-        let shard = (hash >> 32) as usize % SHARDS;
-        (hash, &self.shards[shard])
+    fn hash(&self, key: &Key) -> u64 {
+        self.hasher.hash_one(key.as_str())
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[shard_of(hash)]
     }
 
     /// Returns the object of `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
-        self.see(key, |entry, _| entry.clone())
+        let hash = self.hash(key);
+        let shard = self.shard(hash).read();
+        shard.find(hash, |slot| slot.key == *key).map(|slot| slot.entry.clone())
     }
 
-    /// Calls `see` with the object of `key` and its decoded form if there is one.
-    #[inline]
-    pub(super) fn see<T>(
+    /// Returns the object of `key` and its resourceVersion if it is kept decoded as `K`.
+    pub(super) fn get_decoded<K: Send + Sync + 'static>(
         &self,
         key: &Key,
-        see: impl FnOnce(&Arc<Entry>, Option<&Typed>) -> T,
-    ) -> Option<T> {
-        let (hash, shard) = self.hash(key.as_str());
-        let shard = shard.read();
-        let slot = shard.find(hash, |slot| slot.key == *key)?;
-        Some(see(&slot.entry, slot.decoded.as_ref()))
+    ) -> Option<(Arc<K>, Version)> {
+        self.hot
+            .get()?
+            .of::<K>()?
+            .see(self.hash(key), key, |object, version| (object.clone(), version))
     }
 
-    /// Stores the decoded form beside the object if it is still stored and keeps that form.
-    pub(super) fn promote(&self, entry: &Arc<Entry>, decoded: &Typed) {
-        if !entry.keeps(decoded) {
-            return;
+    /// Returns a reader of the objects kept decoded as `K`; `None` if they are kept as another type.
+    pub(super) fn hot_reader<K: Send + Sync + 'static>(&self) -> Option<HotReader> {
+        let hot = self.hot_objects::<K>();
+        hot.of::<K>().is_some().then(|| HotReader::new(hot.clone(), self.hasher.clone()))
+    }
+
+    /// Returns the table of decoded objects; the first type of reads by key is its type.
+    fn hot_objects<K: Send + Sync + 'static>(&self) -> &Arc<dyn AnyHotObjects> {
+        self.hot.get_or_init(|| Arc::new(HotObjects::<K>::new()))
+    }
+
+    /// Keeps the decoded object for reads by key, if the entry is still stored and keeps it.
+    pub(super) fn keep_decoded<K: Send + Sync + 'static>(
+        &self,
+        entry: &Arc<Entry>,
+        object: &Arc<K>,
+    ) {
+        let Some(hot) = self.hot_objects::<K>().of::<K>() else { return };
+        let key = &entry.meta().key;
+        let hash = self.hash(key);
+        let shard = self.shard(hash).read();
+        let is_stored = shard.find(hash, |slot| Arc::ptr_eq(&slot.entry, entry)).is_some();
+        if is_stored && entry.keeps(&(object.clone() as Typed)) {
+            hot.insert(hash, key, object.clone(), entry.meta().version());
         }
-        self.with_slot(entry, |slot| {
-            // The form may have been evicted since.
-            slot.decoded = entry.keeps(decoded).then(|| decoded.clone());
-        });
     }
 
-    /// Evicts the decoded form of an object. The caller drops the returned value outside of locks.
-    pub(super) fn evict(&self, entry: &Arc<Entry>) -> Option<Typed> {
-        // Both references are removed under the lock of the shard, so that no concurrent `promote`
-        // adds one in between.
-        let evicted = self.with_slot(entry, |slot| {
-            slot.decoded = None;
-            entry.evict()
-        });
-        evicted.unwrap_or_else(|| entry.evict())
+    /// Evicts the decoded form of an object, unless it was read by key since the last call. The
+    /// caller drops the returned value outside of locks.
+    pub(super) fn evict(&self, entry: &Arc<Entry>) -> Evicted {
+        let key = &entry.meta().key;
+        let hash = self.hash(key);
+        // Both references are removed under the lock of the shard, so that `keep_decoded` does not
+        // add one in between.
+        let shard = self.shard(hash).write();
+        let is_stored = shard.find(hash, |slot| Arc::ptr_eq(&slot.entry, entry)).is_some();
+        if is_stored && let Some(hot) = self.hot.get() {
+            if hot.take_used(hash, key) {
+                return Evicted::InUse;
+            }
+            // The entry still keeps the object, so it is not freed here.
+            hot.remove(hash, key);
+        }
+        Evicted::Freed(entry.evict())
     }
 
-    /// Calls `change` with the slot of `entry`, if it is stored.
-    fn with_slot<T>(&self, entry: &Arc<Entry>, change: impl FnOnce(&mut Slot) -> T) -> Option<T> {
-        let (hash, shard) = self.hash(entry.meta().key.as_str());
-        let mut shard = shard.write();
-        shard.find_mut(hash, |slot| Arc::ptr_eq(&slot.entry, entry)).map(change)
+    /// Removes the decoded object of `key`; the caller holds the lock of the shard.
+    fn remove_decoded(&self, hash: u64, key: &Key) -> Option<Typed> {
+        self.hot.get()?.remove(hash, key)
     }
 
     /// Inserts an object; returns the previous one of the same key.
@@ -131,10 +174,10 @@ impl Store {
         // dispatcher.
         let values = self.index.read().definitions().values(new);
         let key = &new.meta().key;
-        let (hash, shard) = self.hash(key.as_str());
+        let hash = self.hash(key);
         let mut index = self.index.write();
-        let mut shard = shard.write();
-        let rehash = |slot: &Slot| self.hasher.hash_one(slot.key.as_str());
+        let mut shard = self.shard(hash).write();
+        let rehash = |slot: &Slot| self.hash(&slot.key);
         let old = match shard.entry(hash, |slot| slot.key == *key, rehash) {
             Place::Occupied(mut place) => Some(std::mem::replace(place.get_mut(), Slot::new(new))),
             Place::Vacant(place) => {
@@ -142,10 +185,12 @@ impl Store {
                 None
             }
         };
+        let decoded = old.as_ref().and_then(|_| self.remove_decoded(hash, key));
         drop(shard);
         let old = old.map(|slot| slot.entry);
         index.put(old.as_ref(), new, values);
         drop(index);
+        drop(decoded);
         self.bytes.fetch_add(new.size(), Ordering::Relaxed);
         match &old {
             Some(old) => self.bytes.fetch_sub(old.size(), Ordering::Relaxed),
@@ -156,14 +201,16 @@ impl Store {
 
     /// Removes an object.
     pub(super) fn remove(&self, key: &Key) -> Option<Arc<Entry>> {
-        let (hash, shard) = self.hash(key.as_str());
+        let hash = self.hash(key);
         let mut index = self.index.write();
-        let mut shard = shard.write();
+        let mut shard = self.shard(hash).write();
         let (slot, _) = shard.find_entry(hash, |slot| slot.key == *key).ok()?.remove();
+        let decoded = self.remove_decoded(hash, key);
         drop(shard);
         let old = slot.entry;
         index.remove(&old);
         drop(index);
+        drop(decoded);
         self.bytes.fetch_sub(old.size(), Ordering::Relaxed);
         self.objects.fetch_sub(1, Ordering::Relaxed);
         Some(old)
@@ -175,11 +222,13 @@ impl Store {
         let mut index = self.index.write();
         let shards: Vec<_> =
             self.shards.iter().map(|shard| std::mem::take(&mut *shard.write())).collect();
+        // Emptied last: the shards hold no object that could still be added here.
+        let decoded = self.hot.get().map(|hot| hot.clear());
         let emptied = index.clear();
         drop(index);
         self.bytes.store(0, Ordering::Relaxed);
         let many = self.objects.swap(0, Ordering::Relaxed) > FREE_IN_THREAD;
-        let free = move || drop((shards, emptied));
+        let free = move || drop((shards, decoded, emptied));
         if many {
             // If the thread cannot be spawned, the closure is dropped here, which frees the
             // objects.

@@ -15,7 +15,7 @@ fn entry(name: &str) -> Arc<Entry> {
 }
 
 fn lru(budget: usize) -> DecodedLru {
-    DecodedLru::new(budget, |entry| entry.evict())
+    DecodedLru::new(budget, |entry| Evicted::Freed(entry.evict()))
 }
 
 fn is_kept(entry: &Entry) -> bool {

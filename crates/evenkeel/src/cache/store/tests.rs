@@ -295,7 +295,7 @@ fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
 }
 
 #[test]
-fn decoded_form_of_a_slot_is_freed_with_its_eviction_or_its_object() {
+fn hot_object_is_freed_with_its_eviction_or_its_object() {
     let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
     let store = Arc::new(Store::new(1));
     let evict = {
@@ -313,27 +313,74 @@ fn decoded_form_of_a_slot_is_freed_with_its_eviction_or_its_object() {
     let decoded = DecodedLru::new(entries[0].body_len() * 10, evict);
     let read = |entry: &Arc<Entry>| -> std::sync::Weak<ConfigMap> {
         let typed = decoded.typed::<ConfigMap>(entry).unwrap();
-        store.promote(entry, &(typed.clone() as Typed));
+        store.keep_decoded(entry, &typed);
         Arc::downgrade(&typed)
     };
-    let in_slot =
-        |entry: &Arc<Entry>| store.see(entry.meta().key(), |_, decoded| decoded.is_some()).unwrap();
+    let is_hot = |entry: &Arc<Entry>| store.get_decoded::<ConfigMap>(entry.meta().key()).is_some();
+    let forget_uses = |entry: &Arc<Entry>| {
+        let key = entry.meta().key();
+        entry.take_touched();
+        store.hot.get().unwrap().take_used(store.hash(key), key);
+    };
 
     let first = read(&entries[0]);
-    assert!(in_slot(&entries[0]) && first.strong_count() > 0);
-    // A use since the last pass would keep it for another round.
-    entries[0].take_touched();
+    assert!(is_hot(&entries[0]) && first.strong_count() > 0);
+    // A use since the last pass keeps it for another round.
+    assert!(matches!(store.evict(&entries[0]), Evicted::InUse));
+    assert!(is_hot(&entries[0]));
+    forget_uses(&entries[0]);
     let second = read(&entries[1]);
-    assert!(!in_slot(&entries[0]) && in_slot(&entries[1]));
+    assert!(!is_hot(&entries[0]) && is_hot(&entries[1]));
     assert_eq!(first.strong_count(), 0, "evicted");
 
     // A form that is no longer kept is not stored.
-    let evicted: Typed = Arc::new(ConfigMap::default());
-    store.promote(&entries[0], &evicted);
-    assert!(!in_slot(&entries[0]));
+    store.keep_decoded(&entries[0], &Arc::new(ConfigMap::default()));
+    assert!(!is_hot(&entries[0]));
 
     stored("two");
-    assert!(!in_slot(&entries[1]), "replaced by a newer object");
+    assert!(!is_hot(&entries[1]), "replaced by a newer object");
     drop(entries);
     assert_eq!(second.strong_count(), 0, "freed with its object");
+}
+
+#[test]
+fn reads_of_a_hot_object_are_never_older_than_earlier_reads() {
+    const STATES: u64 = 2_000;
+    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+    let store = Store::new(1);
+    let decoded = DecodedLru::new(1 << 20, |_| Evicted::Freed(None));
+    let key = Key::namespaced("a", "one");
+    let state = |version: u64| {
+        let meta =
+            json!({ "namespace": "a", "name": "one", "resourceVersion": version.to_string() });
+        Arc::new(ingest.entry(json!({ "metadata": meta }).to_string().as_bytes()).unwrap())
+    };
+    store.put(&state(1));
+    // Reads as the cache does, and returns whether the object was found decoded.
+    let read = || {
+        if let Some((_, version)) = store.get_decoded::<ConfigMap>(&key) {
+            return (version, true);
+        }
+        let entry = store.get(&key).unwrap();
+        store.keep_decoded(&entry, &decoded.typed::<ConfigMap>(&entry).unwrap());
+        (entry.meta().version(), false)
+    };
+    std::thread::scope(|scope| {
+        let readers = [(); 2].map(|()| {
+            scope.spawn(|| {
+                let mut last = Version::default();
+                while last < Version(STATES) {
+                    let (version, _) = read();
+                    assert!(version >= last, "{version:?} after {last:?}");
+                    last = version;
+                }
+                assert_eq!(read().0, Version(STATES));
+                assert!(read().1, "the last state stays decoded");
+            })
+        });
+        for version in 2..=STATES {
+            store.put(&state(version));
+        }
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
 }

@@ -301,14 +301,11 @@ async fn a_read_is_answered_by_the_informer_that_runs_and_by_none_that_was_stopp
 
         // A stopped informer has no objects, which must not be returned as absence.
         let contents = informer.0.0.contents.clone();
-        assert!(contents.get_ready(&a, |_, _| ()).is_some());
+        assert!(contents.get_ready(&a).is_some());
         drop(informer);
         run_ready_tasks().await;
         assert_eq!(contents.store.len(), 0);
-        assert!(
-            contents.get_ready(&a, |_, _| ()).is_none()
-                && contents.get_ready(&none, |_, _| ()).is_none()
-        );
+        assert!(contents.get_ready(&a).is_none() && contents.get_ready(&none).is_none());
     }
     // The first read of an unwatched type starts a watch.
     assert!(matches!(read(&a), Err(ReadError::NotSynced { .. })));
