@@ -64,6 +64,8 @@ pub(crate) async fn advertise(core: &Arc<Core>, address: SocketAddr) -> Result<(
         tracing::debug!("no non-loopback address; service default/kubernetes has no endpoints");
         return Ok(());
     };
+    let external = SocketAddr::new(ip, port).to_string();
+    core.authenticator.service_accounts.set_external_address(external);
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
     let endpoints = json!({
         "metadata": {

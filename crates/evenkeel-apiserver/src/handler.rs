@@ -41,7 +41,8 @@ where
     let stages = async {
         let version = parts.version;
         let routed = Routed { parts, query, route };
-        let authenticated = authenticate::authenticate(&core.authenticator, routed);
+        let authenticated =
+            authenticate::authenticate(&core.authenticator, core.authentication_state(), routed);
         // Accounted to the sender, not to the impersonated user.
         let remote = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
         let remote = remote.map(Arc::new);

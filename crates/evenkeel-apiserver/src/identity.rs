@@ -21,6 +21,9 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 /// The [`Identity::extra`] key that names the credential itself, such as a certificate's digest.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
+/// Precedes namespace and name in the user names of service accounts.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+
 /// The caller, as authorization, admission webhooks and `SelfSubjectReview` see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
@@ -84,9 +87,26 @@ impl Identity {
     }
 }
 
+/// Returns the user name of a service account.
+pub(crate) fn service_account_name(namespace: &str, name: &str) -> String {
+    format!("{SERVICE_ACCOUNT}{namespace}:{name}")
+}
+
+/// Returns the groups of the service accounts of a namespace.
+pub(crate) fn service_account_groups(namespace: &str) -> Vec<String> {
+    vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
+}
+
+/// Returns the identity of a service account.
+pub(crate) fn service_account_identity(namespace: &str, name: &str, uid: &str) -> Identity {
+    let groups = service_account_groups(namespace);
+    let user = service_account_name(namespace, name);
+    Identity { uid: uid.to_owned(), ..Identity::authenticated(user, groups) }
+}
+
 /// Returns the namespace and name of the service account with this user name.
 pub(crate) fn service_account(user: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
     let valid = names::label_name(namespace, false).is_empty()
         && names::subdomain_name(name, false).is_empty();
     valid.then_some((namespace, name))

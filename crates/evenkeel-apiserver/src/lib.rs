@@ -79,6 +79,8 @@ mod status;
 
 mod throttle;
 
+mod tokens;
+
 mod webhook;
 
 mod yaml;
@@ -90,5 +92,8 @@ pub use authz::{
 pub use body::Body;
 pub use context::AuditAnnotations;
 pub use limits::Limits;
-pub use server::{ApiServer, BuildError, Builder, ServeError, ServerHandle, Service};
+pub use server::{
+    ApiServer, BuildError, Builder, LegacyTokenSigner, ServeError, ServerHandle, Service,
+};
 pub use storage::{Durability, OpenError, Window};
+pub use tokens::ServiceAccountOptions;

@@ -65,6 +65,13 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         [""] => Ok(value(request, &index(core))),
         ["version", _, ..] => Err(Status::resource_not_found()),
         ["version"] => Ok(text(version(), "application/json")),
+        [".well-known", "openid-configuration"] => {
+            let found = core.authenticator.service_accounts.openid_configuration();
+            issuer_document(found, "application/json")
+        }
+        ["openid", "v1", "jwks"] => {
+            issuer_document(core.authenticator.service_accounts.jwks(), "application/jwk-set+json")
+        }
         ["metrics"] => Ok(text(core.metrics.render(&snapshot), "text/plain; version=0.0.4")),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             health::respond(core, &request.query, endpoint, &check.join("/"))
@@ -137,6 +144,18 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Returns a document about the issuer of service account tokens.
+fn issuer_document(
+    document: Option<String>,
+    media_type: &'static str,
+) -> Result<Response<Body>, Status> {
+    let document = document.ok_or_else(Status::page_not_found)?;
+    let mut response = text(document, media_type);
+    let cached = HeaderValue::from_static("public, max-age=3600");
+    response.headers_mut().insert(CACHE_CONTROL, cached);
+    Ok(response)
+}
 
 fn wants_aggregated(request: &Routed) -> bool {
     for range in negotiate::media_ranges(&request.parts.headers) {

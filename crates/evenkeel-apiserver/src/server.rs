@@ -2,6 +2,8 @@
 
 mod webhooks;
 
+mod token_signer;
+
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,10 +15,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel_pki::certificates::{self, Authority};
 use evenkeel_pki::kubeconfig::{self, Credential, Kubeconfig};
+use evenkeel_pki::signing_key;
 use http::{Request, Response};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use self::token_signer::LegacyTokenSigner;
 use crate::admission::webhook::Webhooks;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
@@ -36,6 +41,7 @@ use crate::registry::custom::Crds;
 use crate::request::authenticate::Authenticator;
 use crate::storage::{self, Store, Window};
 use crate::throttle::Throttle;
+use crate::tokens::{ServiceAccountOptions, Tokens};
 use crate::webhook::{self, Reach};
 use crate::{admission, bootstrap, handler, hooks};
 
@@ -48,6 +54,8 @@ pub struct ApiServer {
     apiserver_address: Ipv4Addr,
     /// Where the certificate authority is persisted.
     certificates: Option<PathBuf>,
+    /// Generated or loaded on first use.
+    authority: Mutex<Option<Arc<Authority>>>,
 }
 
 /// A builder of an [`ApiServer`].
@@ -61,6 +69,7 @@ pub struct Builder {
     seed: Option<u64>,
     disabled_admission_plugins: Vec<String>,
     tokens: Option<TokenFile>,
+    service_accounts: ServiceAccountOptions,
     authorization: Authorization,
     no_anonymous: bool,
     service_cluster_ip_range: Option<String>,
@@ -183,18 +192,10 @@ impl ApiServer {
         address: SocketAddr,
         options: ListenOptions,
     ) -> Result<ServerHandle, ServeError> {
-        let now = self.core.clock_rng.now().as_second().unsigned_abs();
-        let (authority, admin) = match &self.certificates {
-            Some(directory) => {
-                let authority = Authority::load_or_generate(directory, "evenkeel", now)?;
-                let admin = authority.load_or_issue_admin(directory)?;
-                (authority, admin)
-            }
-            None => {
-                let authority = Authority::generate("evenkeel", now)?;
-                let admin = authority.issue_client("admin", Some(MASTERS))?;
-                (authority, admin)
-            }
+        let authority = self.authority()?;
+        let admin = match &self.certificates {
+            Some(directory) => authority.load_or_issue_admin(directory)?,
+            None => authority.issue_client("admin", Some(MASTERS))?,
         };
         let addresses = [address.ip(), IpAddr::V4(self.apiserver_address)];
         let certificate = authority.issue_serving(addresses)?;
@@ -241,6 +242,30 @@ impl ApiServer {
         Ok(ServerHandle { address, kubeconfig, shutdown, tasks })
     }
 
+    /// Returns the certificate of the server's own authority in PEM form, which clients verify the
+    /// server with.
+    ///
+    /// # Errors
+    ///
+    /// If the authority cannot be loaded or generated.
+    pub fn certificate_authority_pem(&self) -> Result<String, ServeError> {
+        Ok(self.authority()?.certificate_pem())
+    }
+
+    fn authority(&self) -> Result<Arc<Authority>, certificates::Error> {
+        let mut authority = self.authority.lock();
+        if let Some(authority) = &*authority {
+            return Ok(authority.clone());
+        }
+        let now = self.core.clock_rng.now().as_second().unsigned_abs();
+        let created = Arc::new(match &self.certificates {
+            Some(directory) => Authority::load_or_generate(directory, "evenkeel", now)?,
+            None => Authority::generate("evenkeel", now)?,
+        });
+        *authority = Some(created.clone());
+        Ok(created)
+    }
+
     /// Publishes `address` in the endpoints of the Service `default/kubernetes`.
     /// [`serve`](Self::serve) calls it; call it if another listener serves
     /// [`service`](Self::service).
@@ -251,6 +276,11 @@ impl ApiServer {
                 "cannot publish endpoints of service default/kubernetes"
             );
         }
+    }
+
+    /// Returns a signer of tokens for Secrets of type `kubernetes.io/service-account-token`.
+    pub fn legacy_token_signer(&self) -> LegacyTokenSigner {
+        LegacyTokenSigner::new(self.core.clone())
     }
 
     /// Reports a control plane component, `controller-manager` or `scheduler`, as healthy in its
@@ -337,6 +367,12 @@ impl Builder {
         self
     }
 
+    /// Sets how service account tokens are signed and verified.
+    pub fn service_accounts(mut self, options: ServiceAccountOptions) -> Self {
+        self.service_accounts = options;
+        self
+    }
+
     /// Sets whether requests without credentials continue as `system:anonymous`, which
     /// authorization may reject with 403; otherwise they get 401. Enabled by default.
     pub fn anonymous_auth(mut self, enabled: bool) -> Self {
@@ -411,6 +447,15 @@ impl Builder {
         let range = self.service_cluster_ip_range.as_deref().unwrap_or("10.0.0.0/16");
         let allocator = Allocator::new(range).map_err(BuildError::Option)?;
         let apiserver_address = allocator.apiserver_address();
+        let service_accounts = Tokens::new(
+            self.service_accounts,
+            SocketAddr::from((apiserver_address, 443)).to_string(),
+            || match &certificates {
+                Some(directory) => signing_key::load_or_generate(directory),
+                None => signing_key::generate(),
+            },
+        )
+        .map_err(BuildError::Option)?;
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
         let webhooks = Webhooks::default();
@@ -426,7 +471,11 @@ impl Builder {
             clock_rng: self.seed.map_or_else(ClockRng::system, ClockRng::seeded),
             admission: admission::chain(&self.disabled_admission_plugins, &webhooks)
                 .map_err(BuildError::Option)?,
-            authenticator: Authenticator { tokens: self.tokens, anonymous: !self.no_anonymous },
+            authenticator: Authenticator {
+                token_file: self.tokens,
+                service_accounts,
+                anonymous: !self.no_anonymous,
+            },
             authorizer: match self.authorization {
                 Authorization::AllowAuthenticated => Box::new(AllowAuthenticated),
                 Authorization::Rbac => Box::new(rbac.clone()),
@@ -444,7 +493,13 @@ impl Builder {
         bootstrap::run(&core, apiserver_address)
             .await
             .map_err(|status| BuildError::Bootstrap(status.message().to_owned()))?;
-        Ok(ApiServer { core, stopping, apiserver_address, certificates })
+        Ok(ApiServer {
+            core,
+            stopping,
+            apiserver_address,
+            certificates,
+            authority: Mutex::default(),
+        })
     }
 }
 

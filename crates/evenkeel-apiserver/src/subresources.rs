@@ -13,6 +13,8 @@ mod review;
 
 mod scale;
 
+mod token;
+
 use serde_json::{Value, json};
 
 use crate::context::RequestContext;
@@ -54,10 +56,7 @@ pub(crate) async fn handle(
                 Status::not_implemented("no node runs behind this API server: there are no logs")
             })
         }
-        ("serviceaccounts", "token") => {
-            persist::current(cx, cx.name())?;
-            Err(Status::not_implemented("tokens of service accounts are not issued yet"))
-        }
+        ("serviceaccounts", "token") => token::request(cx, body).await,
         (plural, subresource) => {
             connect::admit(cx).await?;
             persist::current(cx, cx.name())?;

@@ -75,6 +75,7 @@ async fn start(options: &Start) -> anyhow::Result<()> {
         Cluster::api_only(server)
     } else {
         let mut cluster_options = ClusterOptions::new().nodes(options.nodes);
+        cluster_options.root_ca = Some(server.certificate_authority_pem()?);
         cluster_options.disabled_controllers =
             options.disabled_controllers.iter().cloned().collect();
         Cluster::with_server(server, &cluster_options).context("cannot start the cluster")?

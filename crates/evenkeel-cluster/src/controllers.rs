@@ -18,6 +18,7 @@ const ALL: &[(&str, Register)] = &[
     (serviceaccount::ACCOUNTS, serviceaccount::register_accounts),
     (clusterrole_aggregation::NAME, clusterrole_aggregation::register),
     (serviceaccount::ROOT_CA, serviceaccount::register_root_ca),
+    (serviceaccount::tokens::NAME, serviceaccount::tokens::register),
     (endpoints::SLICES, endpoints::register_slices),
     (endpoints::LEGACY, endpoints::register_legacy),
     (endpoints::MIRROR, endpoints::register_mirror),

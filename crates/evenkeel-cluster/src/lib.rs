@@ -152,6 +152,8 @@ impl Cluster {
     /// When a controller cannot be set up.
     pub fn with_server(server: ApiServer, options: &ClusterOptions) -> Result<Self, StartError> {
         let client = kube::Client::new(server.service(), "default");
+        let token_signer = Some(server.legacy_token_signer());
+        let options = &ClusterOptions { token_signer, ..options.clone() };
         let (manager, running) = run_controllers(client, options)?;
         server.mark_component_healthy("controller-manager");
         if !options.disabled_controllers.contains(scheduler::NAME) {

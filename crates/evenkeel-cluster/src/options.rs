@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use evenkeel::Clock;
+use evenkeel_apiserver::LegacyTokenSigner;
 
 use crate::kubelet::PodSimulations;
 
@@ -40,6 +41,8 @@ pub struct ClusterOptions {
     /// The certificate authority of the API server in PEM form, published in the ConfigMap
     /// `kube-root-ca.crt` of every namespace. By default a comment that there is none is published.
     pub root_ca: Option<String>,
+    /// Signs tokens in Secrets; set when the controllers run with an API server in this process.
+    pub(crate) token_signer: Option<LegacyTokenSigner>,
 }
 
 /// How long a simulated pod takes from one state to the next.
@@ -190,6 +193,7 @@ impl Default for ClusterOptions {
             seed: None,
             clock: None,
             root_ca: None,
+            token_signer: None,
         }
     }
 }

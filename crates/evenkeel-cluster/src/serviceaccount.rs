@@ -1,6 +1,8 @@
 //! Defaults of every namespace: the ServiceAccount `default`, and the ConfigMap with the
 //! certificate authority of the API server.
 
+pub(crate) mod tokens;
+
 #[cfg(test)]
 mod tests;
 

@@ -10,6 +10,7 @@ use std::{convert::Infallible, error::Error as StdError, net::SocketAddr, path::
 
 use bytes::Bytes;
 use evenkeel_apiserver::{
+    ServiceAccountOptions,
     identity::token_file::TokenFile,
     listen::{Listener, Options, raise_open_files_limit, tls::Tls},
 };
@@ -37,6 +38,8 @@ pub struct Startup {
     pub settings: Settings,
     /// The users that authenticate with a static bearer token.
     pub tokens: TokenFile,
+    /// How service account tokens are signed and verified.
+    pub service_accounts: ServiceAccountOptions,
     /// The address that the listener is bound to.
     pub address: SocketAddr,
     /// Becomes `true` when the process stops; watches must end then.
@@ -97,7 +100,8 @@ where
     };
     let (stop, stopping) = watch::channel(false);
     let address = listener.local_addr();
-    let startup = Startup { settings, tokens, address, stopping };
+    let service_accounts = service_accounts(&settings)?;
+    let startup = Startup { settings, tokens, service_accounts, address, stopping };
     let service = make_service(startup).await.map_err(Into::into)?;
 
     process::log(&format!("Serving securely on {address}"));
@@ -109,6 +113,25 @@ where
         .await;
     process::log(&format!("Stopped listening on {address}"));
     Ok(())
+}
+
+/// Reads the keys of service account tokens.
+fn service_accounts(settings: &Settings) -> Result<ServiceAccountOptions, BoxError> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let mut options = ServiceAccountOptions::default();
+    options.issuers.clone_from(&settings.service_account_issuers);
+    options.audiences.clone_from(&settings.api_audiences);
+    options.signing_key =
+        settings.service_account_signing_key_file.as_deref().map(read).transpose()?;
+    for path in &settings.service_account_key_files {
+        options.verification_keys.push(read(path)?);
+    }
+    options.max_token_expiration = settings.service_account_max_token_expiration;
+    options.extend_token_expiration = settings.service_account_extend_token_expiration;
+    options.jwks_uri.clone_from(&settings.service_account_jwks_uri);
+    Ok(options)
 }
 
 fn listen(serving: &Serving, settings: &Settings) -> Result<Listener, BoxError> {

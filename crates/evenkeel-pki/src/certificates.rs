@@ -289,7 +289,7 @@ fn params(name: &str, now_unix: u64) -> CertificateParams {
     params
 }
 
-fn issue(name: &str) -> impl FnOnce(rcgen::Error) -> Error {
+pub(crate) fn issue(name: &str) -> impl FnOnce(rcgen::Error) -> Error {
     let name = name.to_owned();
     move |source| Error::Issue { name, source }
 }
@@ -298,7 +298,7 @@ fn pair(directory: &Path) -> (PathBuf, PathBuf) {
     (directory.join("apiserver.crt"), directory.join("apiserver.key"))
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
 }
 

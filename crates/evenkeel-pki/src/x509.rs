@@ -111,16 +111,50 @@ pub struct PublicKey<'a> {
 ///
 /// If the certificate is malformed.
 pub fn public_key(certificate: &[u8]) -> Result<PublicKey<'_>, Error> {
+    subject_public_key(public_key_info(certificate)?)
+}
+
+/// Returns the `SubjectPublicKeyInfo` of `certificate` (DER): the key with its algorithm.
+///
+/// # Errors
+///
+/// If the certificate is malformed.
+pub fn public_key_info(certificate: &[u8]) -> Result<&[u8], Error> {
     let mut tbs = body(certificate)?;
     skip_to_validity(&mut tbs)?;
     tbs.enter(Tag::SEQUENCE, "no validity")?;
     tbs.enter(Tag::SEQUENCE, "no subject")?;
-    let mut key = tbs.enter(Tag::SEQUENCE, "no public key")?;
+    tbs.raw(Tag::SEQUENCE, "no public key")
+}
+
+/// Parses a `SubjectPublicKeyInfo` (DER).
+///
+/// # Errors
+///
+/// If it is malformed.
+pub fn subject_public_key(info: &[u8]) -> Result<PublicKey<'_>, Error> {
+    let mut key = Reader::new(info).enter(Tag::SEQUENCE, "no public key")?;
     let algorithm = key.enter(Tag::SEQUENCE, "no public key algorithm")?.rest();
     match key.enter(Tag::BIT_STRING, "no public key")?.rest() {
         [0, bits @ ..] => Ok(PublicKey { algorithm, bits }),
         _ => Err(Error::Malformed("no public key")),
     }
+}
+
+/// Parses a sequence of two positive integers (DER), which RSA public keys and ECDSA signatures are,
+/// without leading zeros.
+///
+/// # Errors
+///
+/// If it is malformed.
+pub fn two_integers(sequence: &[u8]) -> Result<(&[u8], &[u8]), Error> {
+    let mut sequence = Reader::new(sequence).enter(Tag::SEQUENCE, "no sequence")?;
+    let mut integer = || match sequence.enter(Tag::INTEGER, "no integer")?.rest() {
+        [0, rest @ ..] => Ok(rest),
+        [first, ..] if first & 0x80 != 0 => Err(Error::Malformed("a negative integer")),
+        integer => Ok(integer),
+    };
+    Ok((integer()?, integer()?))
 }
 
 /// Returns the signed part of the certificate (`tbsCertificate`).

@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::rbac::Rbac;
 use crate::registry::Registry;
 use crate::registry::custom::Crds;
-use crate::request::authenticate::Authenticator;
+use crate::request::authenticate::{Authenticator, State};
 use crate::storage::Store;
 use crate::throttle::Throttle;
 use crate::webhook;
@@ -40,6 +40,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Returns what tokens are checked against now.
+    pub(crate) fn authentication_state(&self) -> State<'_> {
+        State { store: &self.store, now: self.clock_rng.now() }
+    }
+
     /// Returns a built-in resource in its first version.
     pub(crate) fn builtin(
         &self,

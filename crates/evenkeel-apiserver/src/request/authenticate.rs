@@ -2,12 +2,15 @@
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use jiff::Timestamp;
 
 use super::Routed;
 use crate::identity::Identity;
 use crate::identity::token_file::TokenFile;
 use crate::listen::{Peer, PeerIdentity};
 use crate::status::Status;
+use crate::storage::Store;
+use crate::tokens::{Accepted, Tokens, intersection};
 
 /// A request with the identity of its sender, which may be anonymous.
 pub(crate) struct Authenticated {
@@ -19,9 +22,10 @@ pub(crate) struct Authenticated {
 /// anonymous.
 pub(crate) fn authenticate(
     authenticator: &Authenticator,
+    state: State<'_>,
     mut routed: Routed,
 ) -> Result<Authenticated, Status> {
-    let identity = authenticator.authenticate(&routed.parts).map_err(|why| {
+    let identity = authenticator.authenticate(state, &routed.parts).map_err(|why| {
         tracing::debug!(%why, path = routed.parts.uri.path(), "credentials refused");
         Status::unauthorized()
     })?;
@@ -30,9 +34,17 @@ pub(crate) fn authenticate(
     Ok(Authenticated { routed, identity })
 }
 
+/// What service account tokens are checked against: the objects they name, and the time.
+#[derive(Clone, Copy)]
+pub(crate) struct State<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) now: Timestamp,
+}
+
 /// The accepted kinds of credentials.
 pub(crate) struct Authenticator {
-    pub(crate) tokens: Option<TokenFile>,
+    pub(crate) token_file: Option<TokenFile>,
+    pub(crate) service_accounts: Tokens,
     /// Whether requests without credentials continue as the anonymous user.
     pub(crate) anonymous: bool,
 }
@@ -42,8 +54,8 @@ pub(crate) struct Authenticator {
 pub(crate) enum AuthenticateError {
     #[error("the client certificate is not trusted: {0}")]
     Certificate(String),
-    #[error("the bearer token is unknown")]
-    Token,
+    #[error("{0}")]
+    Token(String),
     #[error("there are no credentials")]
     Anonymous,
 }
@@ -51,7 +63,7 @@ pub(crate) enum AuthenticateError {
 impl Authenticator {
     /// Returns the identity that the in-process service or the listener has established, or the one
     /// of the `Authorization` header.
-    pub(crate) fn authenticate(&self, parts: &Parts) -> Result<Identity, AuthenticateError> {
+    fn authenticate(&self, state: State<'_>, parts: &Parts) -> Result<Identity, AuthenticateError> {
         if let Some(identity) = parts.extensions.get::<Identity>() {
             return Ok(identity.clone());
         }
@@ -65,7 +77,9 @@ impl Authenticator {
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         if let Some(token) = bearer.filter(|token| !token.is_empty()) {
-            return self.authenticate_token(token).ok_or(AuthenticateError::Token);
+            let audiences = &self.service_accounts.audiences;
+            let accepted = self.authenticate_token(state, token, audiences);
+            return accepted.map(|it| it.identity).map_err(AuthenticateError::Token);
         }
         match peer.as_deref() {
             Some(PeerIdentity::Unverifiable(why)) => {
@@ -76,8 +90,26 @@ impl Authenticator {
         }
     }
 
-    /// Returns the identity a bearer token belongs to.
-    pub(crate) fn authenticate_token(&self, token: &str) -> Option<Identity> {
-        self.tokens.as_ref()?.identity(token).cloned()
+    /// Returns the identity a bearer token belongs to, if it is for one of `audiences`. The error is
+    /// that of a TokenReview.
+    pub(crate) fn authenticate_token(
+        &self,
+        State { store, now }: State<'_>,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Accepted, String> {
+        let in_file = self.token_file.as_ref().and_then(|file| file.identity(token));
+        if let Some(identity) = in_file {
+            // Tokens of the file are for the API server.
+            let audiences = intersection(&self.service_accounts.audiences, audiences);
+            if !audiences.is_empty() {
+                return Ok(Accepted { identity: identity.clone(), audiences });
+            }
+        }
+        match self.service_accounts.authenticate(store, now, token, audiences) {
+            Ok(Some(accepted)) => Ok(accepted),
+            Ok(None) => Err("invalid bearer token".to_owned()),
+            Err(why) => Err(format!("[invalid bearer token, {why}]")),
+        }
     }
 }

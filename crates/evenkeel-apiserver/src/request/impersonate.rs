@@ -17,6 +17,7 @@ use super::authorize::{attributes, forbidden};
 use crate::authz::{Attributes, Authorizer, Decision, ResourceAttributes};
 use crate::identity::{
     ANONYMOUS, AUTHENTICATED, Identity, MASTERS, UNAUTHENTICATED, service_account,
+    service_account_groups,
 };
 use crate::request::query::decode_path;
 use crate::status::Status;
@@ -250,10 +251,7 @@ impl Check<'_> {
         let group = self.users_group();
         if let Some((namespace, name)) = service_account(&requested.user) {
             if groups.is_empty() {
-                groups = vec![
-                    "system:serviceaccounts".to_owned(),
-                    format!("system:serviceaccounts:{namespace}"),
-                ];
+                groups = service_account_groups(namespace);
             }
             self.authorize(ResourceAttributes {
                 namespace,

@@ -40,10 +40,7 @@ pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
             let why = "token is required for TokenReview in authentication";
             return Err(Status::bad_request(why));
         }
-        "TokenReview" => match cx.core.authenticator.authenticate_token(text("/spec/token")) {
-            Some(identity) => json!({"authenticated": true, "user": user_info(&identity)}),
-            None => json!({"user": {}, "error": "invalid bearer token"}),
-        },
+        "TokenReview" => review_token(cx, &review),
         "SelfSubjectAccessReview" => decide(cx, &cx.identity, &review),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             decide(cx, &subject(&review), &review)
@@ -68,6 +65,27 @@ pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     }
     review["status"] = status;
     Ok(Reply::Other(StatusCode::CREATED, review))
+}
+
+/// Returns the status of a TokenReview.
+fn review_token(cx: &RequestContext, review: &Value) -> Value {
+    let authenticator = &cx.core.authenticator;
+    let token = review.pointer("/spec/token").and_then(Value::as_str).unwrap_or("");
+    let audiences = review.pointer("/spec/audiences").and_then(Value::as_array);
+    let mut audiences: Vec<String> =
+        audiences.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    if audiences.is_empty() {
+        audiences.clone_from(&authenticator.service_accounts.audiences);
+    }
+    let state = cx.core.authentication_state();
+    match authenticator.authenticate_token(state, token.trim(), &audiences) {
+        Ok(accepted) => json!({
+            "authenticated": true,
+            "user": user_info(&accepted.identity),
+            "audiences": accepted.audiences,
+        }),
+        Err(why) => json!({"user": {}, "error": why}),
+    }
 }
 
 /// Returns the status of a SelfSubjectRulesReview.

@@ -40,6 +40,8 @@ mod identity;
 
 mod rbac;
 
+mod tokens;
+
 // Admission plugins, a file each.
 mod limit_ranger;
 

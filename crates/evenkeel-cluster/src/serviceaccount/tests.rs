@@ -1,12 +1,13 @@
 //! Defaults of every namespace are created and restored.
 
 use evenkeel::Key;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::api::authentication::v1::TokenReview;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::{ACCOUNTS, ROOT_CA};
+use super::{ACCOUNTS, ROOT_CA, tokens};
 use crate::testing::{cluster, object, options, until, until_deleted};
 use crate::{Cluster, namespace};
 
@@ -58,4 +59,53 @@ async fn a_terminating_namespace_gets_no_defaults() {
     until::<ConfigMap>(&cluster, &Key::namespaced("shop", "kube-root-ca.crt"), |_| true).await;
     api.delete("shop", &DeleteParams::default()).await.unwrap();
     until_deleted(&cluster, &shop).await;
+}
+
+/// Returns a field of a Secret as text.
+fn text(secret: &Secret, field: &str) -> String {
+    let value = secret.data.as_ref().and_then(|data| data.get(field));
+    value.map_or_else(String::new, |value| String::from_utf8(value.0.clone()).unwrap())
+}
+
+fn token_secret(account: &str) -> Secret {
+    object(json!({
+        "metadata": {
+            "name": "token", "annotations": {"kubernetes.io/service-account.name": account},
+        },
+        "type": "kubernetes.io/service-account-token",
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_secrets_are_filled_and_deleted_with_their_account() {
+    let mut options = options(&[tokens::NAME]);
+    options.root_ca = Some("certificate".to_owned());
+    let cluster = Cluster::start_with(&options).await.unwrap();
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(cluster.client());
+    let params = PostParams::default();
+    accounts.create(&params, &object(json!({"metadata": {"name": "bob"}}))).await.unwrap();
+    let secrets: Api<Secret> = Api::default_namespaced(cluster.client());
+    secrets.create(&params, &token_secret("bob")).await.unwrap();
+    let key = Key::namespaced("default", "token");
+    let filled = until::<Secret>(&cluster, &key, |secret| !text(secret, "token").is_empty()).await;
+    assert_eq!(text(&filled, "ca.crt"), "certificate");
+    assert_eq!(text(&filled, "namespace"), "default");
+    let review: TokenReview = object(json!({"spec": {"token": text(&filled, "token")}}));
+    let reviews: Api<TokenReview> = Api::all(cluster.client());
+    let status = reviews.create(&params, &review).await.unwrap().status.unwrap();
+    let user = status.user.unwrap().username;
+    assert_eq!(user.as_deref(), Some("system:serviceaccount:default:bob"), "{:?}", status.error);
+
+    // Another account of the same name does not keep the token.
+    accounts.delete("bob", &DeleteParams::default()).await.unwrap();
+    accounts.create(&params, &object(json!({"metadata": {"name": "bob"}}))).await.unwrap();
+    until_deleted(&cluster, &filled).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_secret_without_an_account_is_deleted() {
+    let cluster = cluster(&[tokens::NAME]).await;
+    let secrets: Api<Secret> = Api::default_namespaced(cluster.client());
+    let secret = secrets.create(&PostParams::default(), &token_secret("none")).await.unwrap();
+    until_deleted(&cluster, &secret).await;
 }

@@ -66,6 +66,14 @@ pub struct Settings {
     pub service_account_key_files: Vec<PathBuf>,
     /// The key that signs service account tokens.
     pub service_account_signing_key_file: Option<PathBuf>,
+    /// The audiences of the API server; the issuers if empty.
+    pub api_audiences: Vec<String>,
+    /// The longest lifetime of a service account token.
+    pub service_account_max_token_expiration: Option<Duration>,
+    /// Whether tokens that pods request by default are valid for a year.
+    pub service_account_extend_token_expiration: bool,
+    /// The URL of the key set in the discovery document, if not that of the server.
+    pub service_account_jwks_uri: Option<String>,
 }
 
 /// A range of Service addresses in CIDR notation.
@@ -124,6 +132,21 @@ pub(super) const FLAGS: &[Flag] = &[
         "service-account-signing-key-file",
         "file",
         "Key to sign service account tokens with.",
+    ),
+    Flag::value("api-audiences", "strings", "Audiences of the API server. Default: the issuers."),
+    Flag::value(
+        "service-account-max-token-expiration",
+        "duration",
+        "Longest lifetime of a service account token.",
+    ),
+    Flag::switch(
+        "service-account-extend-token-expiration",
+        "Whether tokens that pods request by default are valid for a year. Default: true.",
+    ),
+    Flag::value(
+        "service-account-jwks-uri",
+        "url",
+        "URL of the key set in the discovery document, if not that of this server.",
     ),
     Flag::value(
         "etcd-compaction-interval",
@@ -188,6 +211,15 @@ impl Config {
                 .map(PathBuf::from)
                 .collect(),
             service_account_signing_key_file: path("service-account-signing-key-file"),
+            api_audiences: flags.list("api-audiences"),
+            service_account_max_token_expiration: duration(
+                flags,
+                "service-account-max-token-expiration",
+            )?
+            .filter(|max| !max.is_zero()),
+            service_account_extend_token_expiration: flags
+                .switch("service-account-extend-token-expiration", true)?,
+            service_account_jwks_uri: flags.text("service-account-jwks-uri").map(str::to_owned),
         };
         Ok(Self { serving, settings })
     }

@@ -18,10 +18,11 @@ fn run() -> Result<(), BoxError> {
 }
 
 async fn service(startup: Startup) -> Result<Service, BuildError> {
-    let Startup { settings, tokens, address, stopping, .. } = startup;
+    let Startup { settings, tokens, service_accounts, address, stopping, .. } = startup;
     let mut builder = ApiServer::builder()
         .disable_admission_plugins(settings.disable_admission_plugins)
         .tokens(tokens)
+        .service_accounts(service_accounts)
         .anonymous_auth(settings.anonymous_auth)
         .stop_with(stopping);
     // As upstream, the first authorizer that allows a request decides.

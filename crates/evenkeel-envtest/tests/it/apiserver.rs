@@ -106,6 +106,18 @@ fn invalid_arguments_exit_with_an_error() {
         (&["--bind-address=0.0.0.0", "--secure-port=0"], "not a loopback address"),
         (&["--client-ca-file=does/not/exist"], "does/not/exist"),
         (&["--token-auth-file=does/not/exist", "--secure-port=0"], "does/not/exist"),
+        (
+            &["--service-account-signing-key-file=does/not/exist", "--secure-port=0"],
+            "does/not/exist",
+        ),
+        (
+            &["--service-account-key-file=Cargo.toml", "--secure-port=0"],
+            "does not contain any valid RSA or ECDSA public keys",
+        ),
+        (
+            &["--service-account-max-token-expiration=30m", "--secure-port=0"],
+            "must be between 1 hour and 2^32 seconds",
+        ),
         (&["serve"], "does not take any arguments"),
     ] {
         let rejected = output(KUBE_APISERVER, arguments);

@@ -46,6 +46,13 @@ impl<'a> Reader<'a> {
         self.0.first() == Some(&tag.0)
     }
 
+    /// Returns the next value with its tag and length.
+    pub(super) fn raw(&mut self, tag: Tag, missing: &'static str) -> Result<&'a [u8], Error> {
+        let before = self.0;
+        self.enter(tag, missing)?;
+        Ok(&before[..before.len() - self.0.len()])
+    }
+
     /// Returns the remaining input.
     pub(super) fn rest(self) -> &'a [u8] {
         self.0
