@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_apiserver::Body;
-use evenkeel_pki::certificates::Authority;
+use evenkeel_pki::certificates::{Authority, KeyedCertificate};
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -161,6 +161,7 @@ pub(crate) async fn install_patch(
 pub(crate) struct TlsServer {
     pub(crate) address: SocketAddr,
     authority: Authority,
+    certificate: KeyedCertificate,
     /// The number of accepted connections.
     accepted: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
@@ -219,7 +220,7 @@ impl TlsServer {
                 });
             }
         });
-        Self { address, authority, accepted, _tasks: tasks }
+        Self { address, authority, certificate, accepted, _tasks: tasks }
     }
 
     pub(crate) fn accepted(&self) -> usize {
@@ -228,6 +229,13 @@ impl TlsServer {
 
     pub(crate) fn ca_bundle(&self) -> String {
         STANDARD.encode(self.authority.certificate_pem())
+    }
+
+    /// Returns a bundle of the serving certificate only.
+    pub(crate) fn own_bundle(&self) -> String {
+        let pem = self.certificate.certificate_pem();
+        let end = "-----END CERTIFICATE-----";
+        STANDARD.encode(&pem[..pem.find(end).unwrap() + end.len()])
     }
 
     /// Returns a `clientConfig` with the URL of this server.

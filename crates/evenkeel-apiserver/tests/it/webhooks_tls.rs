@@ -131,6 +131,24 @@ async fn certificate_is_verified() {
 }
 
 #[tokio::test]
+async fn serving_certificate_may_be_its_own_authority() {
+    let cluster = cluster().await;
+    let server = TlsServer::start(ok).await;
+    let mut client = server.url();
+    client["caBundle"] = server.own_bundle().into();
+    install(&cluster, VALIDATING, "w", &client, |_| ()).await;
+    cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+    // Its name is still verified.
+    let service = json!({"namespace": "default", "name": "other"});
+    cluster.server.register_webhook_listener("default", "other", 443, server.address);
+    let client = json!({"service": service, "caBundle": server.own_bundle()});
+    cluster.delete(&format!("{VALIDATING}/w")).await.expect(200);
+    install(&cluster, VALIDATING, "w", &client, |_| ()).await;
+    let message = message(&cluster, "b").await;
+    assert!(message.contains("tls: failed to verify certificate"), "{message}");
+}
+
+#[tokio::test]
 async fn registered_listener_stands_for_a_service() {
     let cluster = cluster().await;
     let server = TlsServer::start(ok).await;
