@@ -163,6 +163,32 @@ pub(crate) fn value(resource: &Resource, record: &Record) -> Result<Value, Statu
     Ok(object)
 }
 
+/// Decodes the object in the version it is stored in, and applies schema changes since the write.
+pub(crate) fn stored_value(resource: &Resource, record: &Record) -> Result<Value, Status> {
+    let mut object: Value = serde_json::from_slice(&record.body)
+        .map_err(|error| Status::internal(format!("stored object {}: {error}", record.key)))?;
+    if let Some(custom) = resource.custom() {
+        prune_and_default(custom, &mut object)?;
+    }
+    Ok(object)
+}
+
+/// Encodes a converted object as a record in the version of `resource`.
+pub(crate) fn to_view(
+    resource: &Resource,
+    mut object: Value,
+    record: &Record,
+) -> Result<Record, Status> {
+    coerce_and_prune(resource, &mut object).map_err(Status::internal)?;
+    let labels = labels(&object);
+    let (body, revision_offset) = to_stored_bytes(None, &mut object)?;
+    let mut view = UnsavedRecord::new(body, revision_offset, resource.api_version.clone());
+    view.labels = labels;
+    view.epoch = resource.epoch;
+    view.uid = record.uid.clone();
+    Ok(view.into_view_of(record))
+}
+
 /// Returns the object's JSON in the version of `resource`, without encoding it again if possible.
 pub(crate) fn body(resource: &Resource, record: &Record) -> Result<Bytes, Status> {
     if is_current(resource, record) {

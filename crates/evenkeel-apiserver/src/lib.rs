@@ -43,6 +43,8 @@ mod context;
 
 mod codec;
 
+mod conversion;
+
 mod selector;
 
 mod registry;

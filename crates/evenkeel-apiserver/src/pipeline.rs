@@ -72,7 +72,7 @@ async fn create_decoded(
     loop {
         attempts -= 1;
         let again = (attempts > 0).then(|| object.clone());
-        let managed = manage::on_create(cx, object, options);
+        let managed = manage::on_create(cx, object, options).await;
         let mutated = mutate::on_create(cx, managed).await?;
         checks::check_version_of_create(cx, mutated.value())?;
         let prepared = prepare::on_create(cx, mutated)?;
@@ -103,11 +103,11 @@ pub(crate) async fn update(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
         return Ok(Reply::persisted(cx, StatusCode::CREATED, persisted));
     }
     for _ in 0..ATTEMPTS {
-        let current = persist::current(cx, cx.name())?;
+        let current = persist::current(cx, cx.name()).await?;
         let old = current.object();
         let object = sent.clone();
         check_uid(cx, object.value(), old.meta_str("uid"), options.dry_run)?;
-        let managed = manage::on_update(cx, object, old, &options);
+        let managed = manage::on_update(cx, object, old, &options).await;
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), &current)?;
         let prepared = prepare::on_update(cx, mutated, current.read_view(), part)?;
@@ -132,13 +132,13 @@ pub(crate) async fn patch(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
     let part = Part::of(cx.subresource.as_deref());
     for _ in 0..ATTEMPTS {
         // A missing object is reported before an invalid patch.
-        let current = persist::current(cx, cx.name())?;
+        let current = persist::current(cx, cx.name()).await?;
         let old = current.object();
         let mut object = patch.as_ref().map_err(Status::clone)?.object(cx, old)?;
         check_namespace(cx, object.value_mut())?;
         check_named(cx, object.value())?;
         patch::check_type(cx, object.value())?;
-        let managed = manage::on_update(cx, object, old, &options);
+        let managed = manage::on_update(cx, object, old, &options).await;
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), &current)?;
         let prepared = prepare::on_update(cx, mutated, current.read_view(), part)?;
@@ -157,13 +157,13 @@ async fn apply(cx: &RequestContext, body: &[u8], options: &WriteOptions) -> Resu
     let part = Part::of(cx.subresource.as_deref());
     let creates = part == Part::Main || checks::creates_on_update(cx, part);
     for _ in 0..ATTEMPTS {
-        let current = match persist::find(cx, cx.name())? {
+        let current = match persist::find(cx, cx.name()).await? {
             None if !creates => return Err(persist::not_found(cx, cx.name())),
             current => current,
         };
         let old = current.as_ref().map(persist::Current::object);
         let config = config.as_ref().map_err(Status::clone)?;
-        let mut managed = manage::on_apply(cx, &config.value, old, options)?;
+        let mut managed = manage::on_apply(cx, &config.value, old, options).await?;
         config.report(cx, options.field_validation)?;
         if old.is_none() {
             checks::refuse_uid(cx, managed.value())?;
@@ -217,7 +217,7 @@ async fn delete_if(
     admission: Admission,
 ) -> Result<Outcome, Status> {
     for _ in 0..ATTEMPTS {
-        let current = persist::current(cx, name)?;
+        let current = persist::current(cx, name).await?;
         let old = current.object();
         delete::check_preconditions(cx, name, options, old)?;
         if admission == Admission::Run {
@@ -282,12 +282,12 @@ pub(crate) async fn update_internal(
 ) -> Result<Persisted, Status> {
     let options = WriteOptions::internal();
     for _ in 0..ATTEMPTS {
-        let current = persist::current(cx, cx.name())?;
+        let current = persist::current(cx, cx.name()).await?;
         let old = current.object();
         let mut object = Decoded::already_decoded(old.clone());
         edit(object.value_mut());
         checks::set_namespace(cx, object.value_mut());
-        let managed = manage::on_update(cx, object, old, &options);
+        let managed = manage::on_update(cx, object, old, &options).await;
         let mutated = mutate::on_update(cx, managed, old).await?;
         check_version(cx, mutated.value(), &current)?;
         let prepared = prepare::on_update(cx, mutated, current.read_view(), part)?;
@@ -307,7 +307,7 @@ pub(crate) async fn update_stored(
     change: impl Fn(&Value) -> Result<Value, Status> + Send + Sync,
 ) -> Result<Persisted, Status> {
     for _ in 0..ATTEMPTS {
-        let current = persist::current(cx, cx.name())?;
+        let current = persist::current(cx, cx.name()).await?;
         let changed = Admitted::by_server(change(current.object())?);
         if let Some(persisted) = persist::store(cx, &current, changed, dry_run).await? {
             return Ok(persisted);

@@ -48,7 +48,7 @@ pub(crate) async fn handle(
         ("pods", "binding") => binding::bind(cx, body).await,
         ("pods", "eviction") => eviction::evict(cx, body).await,
         ("pods", "log") => {
-            let pod = persist::current(cx, cx.name())?;
+            let pod = persist::current(cx, cx.name()).await?;
             let node = pod.object().pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or("");
             Err(if node.is_empty() {
                 Status::bad_request(format!("pod {} does not have a host assigned", cx.name()))
@@ -59,7 +59,7 @@ pub(crate) async fn handle(
         ("serviceaccounts", "token") => token::request(cx, body).await,
         (plural, subresource) => {
             connect::admit(cx).await?;
-            persist::current(cx, cx.name())?;
+            persist::current(cx, cx.name()).await?;
             Err(Status::not_implemented(format!(
                 "{plural}/{subresource} needs a node or network behind the API server; there is \
                  none here"

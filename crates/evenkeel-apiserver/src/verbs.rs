@@ -150,7 +150,7 @@ async fn execute(
     }
     match cx.verb {
         Verb::Create => pipeline::create(cx, body).await,
-        Verb::Get => get::handle(cx),
+        Verb::Get => get::handle(cx).await,
         Verb::List => list::handle(cx).await,
         Verb::Watch => watch::handle(cx, output).await,
         Verb::Update => pipeline::update(cx, body).await,

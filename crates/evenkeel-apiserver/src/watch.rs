@@ -16,6 +16,7 @@ use crate::body::Chunks;
 use crate::codec;
 use crate::context::Core;
 use crate::context::{RequestContext, ShutdownSignal};
+use crate::conversion;
 use crate::json;
 use crate::pipeline::encode::{self, Include};
 use crate::registry::resource::{Resource, TypeInfo};
@@ -130,6 +131,20 @@ impl Events {
             self.phase = follow(&self.resource, self.namespace.as_deref(), revision);
         }
         Some(out.into())
+    }
+
+    /// Returns the event with its objects in the version of the watch.
+    async fn in_version(&self, event: Arc<Event>) -> Result<Arc<Event>, Status> {
+        if !conversion::by_webhook(&self.resource) {
+            return Ok(event);
+        }
+        let records = std::iter::once(&event.record).chain(&event.previous).cloned().collect();
+        let records = conversion::records(&self.core, &self.resource, records).await?;
+        let mut records = records.into_iter();
+        match records.next() {
+            Some(record) => Ok(Arc::new(event.with_records(record, records.next()))),
+            None => Ok(event),
+        }
     }
 
     /// Encodes the event for this watcher, if it matches.
@@ -250,11 +265,14 @@ impl Chunks for Events {
                     };
                     match woken {
                         Woken::Stop => self.phase = Phase::Ended,
-                        Woken::Event(Ok(event)) => {
-                            if let Some(frame) = self.frame(&event) {
-                                return Some(frame);
+                        Woken::Event(Ok(event)) => match self.in_version(event).await {
+                            Ok(event) => {
+                                if let Some(frame) = self.frame(&event) {
+                                    return Some(frame);
+                                }
                             }
-                        }
+                            Err(status) => self.phase = Phase::Failed(status),
+                        },
                         Woken::Timer(_) if Instant::now() >= self.deadline => {
                             self.phase = Phase::Ended;
                         }

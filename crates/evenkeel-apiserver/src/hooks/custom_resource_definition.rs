@@ -243,7 +243,11 @@ async fn clean_up(core: &Arc<Core>, resource: &Arc<Resource>, crd: &Value) -> Re
         return Ok(());
     }
     let served = core.crds.resources_of(crd.meta_str("name"));
-    if let Some(served) = served.first() {
+    let unserved = served.first().and_then(|first| first.custom()).map(|custom| &custom.unserved);
+    let all = served.iter().chain(unserved.into_iter().flat_map(|unserved| unserved.iter()));
+    // In the stored version, so that nothing needs to be converted.
+    let stored = all.into_iter().find(|version| version.api_version == version.storage_version);
+    if let Some(served) = stored.or(served.first()) {
         let page = served.table.list(Range::default(), None).map_err(Status::internal)?;
         let deletion = DeleteOptions::default();
         for record in &page.items {

@@ -2,6 +2,8 @@
 //!
 //! Runs before mutating admission, as upstream does: fields that plugins add have no field manager.
 
+mod converted;
+
 pub(crate) mod types;
 
 use std::collections::HashSet;
@@ -18,9 +20,11 @@ use evenkeel_types::go::Quoted;
 use evenkeel_types::{Gvk, check_unstructured};
 use serde_json::{Value, json};
 
+use self::converted::Converted;
 use super::decode::Decoded;
 use crate::codec;
 use crate::context::RequestContext;
+use crate::conversion;
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::resource::{Resource, TypeInfo};
 use crate::request::query::WriteOptions;
@@ -53,28 +57,36 @@ impl Managed {
     }
 }
 
-pub(crate) fn on_create(cx: &RequestContext, object: Decoded, options: &WriteOptions) -> Managed {
-    update_managed_fields(cx, object, None, options)
+pub(crate) async fn on_create(
+    cx: &RequestContext,
+    object: Decoded,
+    options: &WriteOptions,
+) -> Managed {
+    update_managed_fields(cx, object, None, options).await
 }
 
-pub(crate) fn on_update(
+pub(crate) async fn on_update(
     cx: &RequestContext,
     object: Decoded,
     live: &Value,
     options: &WriteOptions,
 ) -> Managed {
-    update_managed_fields(cx, object, Some(live), options)
+    update_managed_fields(cx, object, Some(live), options).await
 }
 
 /// Merges an applied configuration into the live object.
-pub(crate) fn on_apply(
+pub(crate) async fn on_apply(
     cx: &RequestContext,
     config: &Value,
     live: Option<&Value>,
     options: &WriteOptions,
 ) -> Result<Managed, Status> {
     let force = options.force.unwrap_or(false);
-    let done = with_request(cx, options, |request| managed::apply(request, live, config, force));
+    let apply = |request: &Request<'_>| managed::apply(request, live, config, force);
+    let done = match conversion::by_webhook(&cx.resource) {
+        true => Box::pin(with_conversions(cx, options, apply)).await,
+        false => with_request(cx, options, &Converted::default(), apply),
+    };
     let applied = done.map_err(apply_error)?;
     let mut object = applied.object;
     if !applied.changed {
@@ -112,14 +124,26 @@ pub(crate) fn apply_error(error: ApplyError) -> Status {
     }
 }
 
-fn update_managed_fields(
+async fn update_managed_fields(
     cx: &RequestContext,
     decoded: Decoded,
     live: Option<&Value>,
     options: &WriteOptions,
 ) -> Managed {
     let Decoded { mut object, applied } = decoded;
-    let done = with_request(cx, options, |request| managed::update(request, live, &mut object));
+    let done = if conversion::by_webhook(&cx.resource) {
+        let update = |request: &Request<'_>| {
+            let mut object = object.clone();
+            managed::update(request, live, &mut object).map(|()| object)
+        };
+        let done = Box::pin(with_conversions(cx, options, update)).await;
+        set_meta(&mut object, "managedFields", None);
+        done.map(|updated| object = updated)
+    } else {
+        with_request(cx, options, &Converted::default(), |request| {
+            managed::update(request, live, &mut object)
+        })
+    };
     if let Err(why) = done {
         // Errors in managed fields never fail a write.
         tracing::warn!(kind = &*cx.resource.kind, %why, "managed fields were dropped");
@@ -127,15 +151,32 @@ fn update_managed_fields(
     Managed { object, applied }
 }
 
+/// Like [`with_request`]. If `f` needs an object that only a conversion webhook can convert, it is
+/// called again with the converted object.
+async fn with_conversions<T>(
+    cx: &RequestContext,
+    options: &WriteOptions,
+    mut f: impl FnMut(&Request<'_>) -> T,
+) -> T {
+    let mut converted = Converted::default();
+    loop {
+        let done = with_request(cx, options, &converted, &mut f);
+        let Some((object, to)) = converted.take_wanted() else { return done };
+        let outcome = conversion::one(&cx.core, &cx.resource, object.clone(), &to).await;
+        converted.insert(object, to, outcome.map_err(|status| status.message().to_owned()));
+    }
+}
+
 /// Calls `f` with the request in the form of `evenkeel-apply`.
 fn with_request<T>(
     cx: &RequestContext,
     options: &WriteOptions,
+    converted: &Converted,
     f: impl FnOnce(&Request<'_>) -> T,
 ) -> T {
     let resource = &cx.resource;
     let subresource = cx.subresource.as_deref().unwrap_or("");
-    let kind = KindVersions { resource, others: other_versions(cx) };
+    let kind = KindVersions { resource, others: other_versions(cx), converted };
     let manager = cx.field_manager(options.field_manager.as_deref());
     let reset_fields = reset_fields(&kind, subresource);
     let now = cx.core.clock_rng.timestamp();
@@ -155,6 +196,7 @@ fn with_request<T>(
 struct KindVersions<'a> {
     resource: &'a Arc<Resource>,
     others: Vec<Arc<Resource>>,
+    converted: &'a Converted,
 }
 
 impl KindVersions<'_> {
@@ -203,15 +245,19 @@ impl Versions for KindVersions<'_> {
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConvertError> {
         let to = self.version(api_version).ok_or_else(|| self.missing(api_version))?;
-        let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or("");
+        let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
         let mut object = object.clone();
         match &to.type_info {
             TypeInfo::Builtin(_) => convert::to(
-                Gvk::from_api_version(given, &self.resource.kind),
+                Gvk::from_api_version(&given, &self.resource.kind),
                 to.gvk(),
                 &mut object,
             )
             .map_err(|why| ConvertError::Failed(why.to_string()))?,
+            TypeInfo::Custom(_) if given == api_version => {}
+            TypeInfo::Custom(_) if conversion::by_webhook(to) => {
+                return self.converted.get(object, api_version);
+            }
             TypeInfo::Custom(_) => object["apiVersion"] = Value::from(&*to.api_version),
         }
         Ok(object)

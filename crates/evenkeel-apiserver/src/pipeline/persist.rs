@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::validate::Admitted;
 use crate::codec;
 use crate::context::{RequestContext, Reservation};
+use crate::conversion;
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::resource::Resource;
 use crate::request::route::Verb;
@@ -31,7 +32,10 @@ pub(crate) const ATTEMPTS: usize = 1000;
 
 /// The object that a write changes, in one version.
 pub(crate) struct Current {
+    /// The object as it is stored.
     pub(crate) record: Arc<Record>,
+    /// The object in the version of the request.
+    view: Arc<Record>,
     /// The object as readers see it.
     value: Value,
     /// The object as an update sees it, if that differs.
@@ -51,16 +55,17 @@ impl Current {
 }
 
 /// Reads the object that a write changes.
-pub(crate) fn current(cx: &RequestContext, name: &str) -> Result<Current, Status> {
-    find(cx, name)?.ok_or_else(|| not_found(cx, name))
+pub(crate) async fn current(cx: &RequestContext, name: &str) -> Result<Current, Status> {
+    find(cx, name).await?.ok_or_else(|| not_found(cx, name))
 }
 
 /// Like [`current`], for writes that may create the object.
-pub(crate) fn find(cx: &RequestContext, name: &str) -> Result<Option<Current>, Status> {
+pub(crate) async fn find(cx: &RequestContext, name: &str) -> Result<Option<Current>, Status> {
     let Some(record) = cx.resource.table.get(&cx.key(name)) else { return Ok(None) };
-    let value = codec::value(&cx.resource, &record)?;
+    let view = conversion::record(&cx.core, &cx.resource, record.clone()).await?;
+    let value = codec::value(&cx.resource, &view)?;
     let update_view = cx.hooks.update_view(&value);
-    Ok(Some(Current { record, value, update_view }))
+    Ok(Some(Current { record, view, value, update_view }))
 }
 
 pub(crate) fn exists(cx: &RequestContext, name: &str) -> bool {
@@ -110,8 +115,7 @@ async fn store_new(
             return Err(already_exists(resource, &existing));
         }
         // The sent resourceVersion is kept: only storage would remove it.
-        codec::round_trip_storage(resource, &mut object)?;
-        return Ok(Persisted::Value(object));
+        return round_trip(cx, object).await.map(Persisted::Value);
     }
     // Storage checks it, so a dry run does not, and other errors come first. A value that is not a
     // number is ignored, as is the resourceVersion of an update or patch that creates.
@@ -121,6 +125,7 @@ async fn store_new(
         return Err(Status::without_reason(500, message));
     }
     set_meta(&mut object, "resourceVersion", None);
+    let object = conversion::to_storage(&cx.core, resource, object).await?;
     let unsaved = check_size(codec::to_unsaved_record(resource, object)?)?;
     match resource.table.create(key, unsaved).await {
         Ok(record) => {
@@ -128,7 +133,7 @@ async fn store_new(
                 reservation.commit(None, &record);
             }
             after_write(cx, &record).await;
-            Ok(Persisted::Stored(record))
+            stored(cx, record).await
         }
         Err(WriteError::Exists(existing)) => Err(already_exists(resource, &existing)),
         Err(other) => Err(write_error(&other)),
@@ -185,8 +190,7 @@ async fn store_over(
         resource.canonicalize(&mut object);
     }
     if dry_run {
-        codec::round_trip_storage(resource, &mut object)?;
-        return Ok(Some(Persisted::Value(object)));
+        return round_trip(cx, object).await.map(Persisted::Value).map(Some);
     }
     // A new timestamp in managedFields alone is not a change.
     ignore_managed_fields_timestamps(&current.value, &mut object);
@@ -194,17 +198,18 @@ async fn store_over(
     if object == current.value && codec::is_current(resource, record) && !always {
         return Ok(Some(Persisted::Stored(record.clone())));
     }
+    let object = conversion::to_storage(&cx.core, resource, object).await?;
     let unsaved = check_size(codec::to_unsaved_record(resource, object)?)?;
     if codec::is_unchanged(&unsaved, record) && !always {
-        return Ok(Some(Persisted::Stored(record.clone())));
+        return Ok(Some(Persisted::Stored(current.view.clone())));
     }
     match resource.table.update(record.key.clone(), record.revision, unsaved).await {
-        Ok(stored) => {
+        Ok(record) => {
             if let Some(reservation) = reservation {
-                reservation.commit(Some(&current.value), &stored);
+                reservation.commit(Some(&current.value), &record);
             }
-            after_write(cx, &stored).await;
-            Ok(Some(Persisted::Stored(stored)))
+            after_write(cx, &record).await;
+            stored(cx, record).await.map(Some)
         }
         // A concurrent write won.
         Err(WriteError::Conflict(_)) => Ok(None),
@@ -223,7 +228,7 @@ pub(crate) async fn keep(
         let same = Admitted::by_server(current.object().clone());
         return store(cx, current, same, dry_run).await;
     }
-    Ok(Some(Persisted::Stored(current.record.clone())))
+    Ok(Some(Persisted::Stored(current.view.clone())))
 }
 
 /// Deletes the object. Returns `last`, or the stored object if there is none.
@@ -243,7 +248,10 @@ pub(crate) async fn remove(
             if let Some(hook) = cx.hooks.after_delete(cx, &current.value, &deleted) {
                 hook.await;
             }
-            Ok(Some(last.map_or(Persisted::Stored(deleted), Persisted::Value)))
+            match last {
+                Some(last) => Ok(Some(Persisted::Value(last))),
+                None => stored(cx, deleted).await.map(Some),
+            }
         }
         Err(WriteError::Conflict(_)) => Ok(None),
         Err(other) => Err(write_error(&other)),
@@ -257,7 +265,8 @@ pub(crate) async fn remove_marked(
     marked: Arc<Record>,
 ) -> Result<Persisted, Status> {
     for _ in 0..ATTEMPTS {
-        let Some(current) = find(cx, name)?.filter(|found| found.record.uid == marked.uid) else {
+        let found = find(cx, name).await?;
+        let Some(current) = found.filter(|found| found.record.uid == marked.uid) else {
             return Ok(Persisted::Stored(marked));
         };
         if let Some(removed) = remove(cx, &current, None, false).await? {
@@ -265,6 +274,24 @@ pub(crate) async fn remove_marked(
         }
     }
     Err(conflict(cx, name))
+}
+
+/// Returns a stored object in the version of the request.
+async fn stored(cx: &RequestContext, record: Arc<Record>) -> Result<Persisted, Status> {
+    conversion::record(&cx.core, &cx.resource, record).await.map(Persisted::Stored)
+}
+
+/// Returns an object as storage would return it, without storing it.
+async fn round_trip(cx: &RequestContext, mut object: Value) -> Result<Value, Status> {
+    let (core, resource) = (&cx.core, &cx.resource);
+    if !conversion::by_webhook(resource) || resource.api_version == resource.storage_version {
+        codec::round_trip_storage(resource, &mut object)?;
+        return Ok(object);
+    }
+    let stored = conversion::to_storage(core, resource, object).await?;
+    let mut object = conversion::one(core, resource, stored, &resource.api_version).await?;
+    codec::coerce_and_prune(resource, &mut object).map_err(Status::internal)?;
+    Ok(object)
 }
 
 /// The maximum size of an etcd request, minus its overhead.

@@ -4,6 +4,8 @@
 //! sets conditions, and serves or withdraws resources. It runs as part of the write, so a CRD takes
 //! effect immediately.
 
+mod conversion;
+
 mod names;
 
 pub(crate) mod serve;
@@ -16,6 +18,7 @@ use evenkeel_schema::{Structural, jsonpath, record_storage_version};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+pub(crate) use self::conversion::Conversion;
 use super::Registry;
 use super::resource::{Part, Resource};
 use crate::object::{Metadata as _, metadata_mut, set_meta};
@@ -38,6 +41,8 @@ pub(crate) struct Custom {
     pub(crate) deprecation: Option<Box<str>>,
     /// Whether the CRD is being deleted: no objects can be created.
     pub(crate) terminating: bool,
+    /// The conversion webhook of the CRD, if it has one.
+    pub(crate) conversion: Option<Arc<Conversion>>,
     /// The versions that are not served; fields written in them still have managers.
     pub(crate) unserved: Arc<[Arc<Resource>]>,
 }

@@ -1,9 +1,11 @@
 //! Webhooks that run in the same process as the server.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use serde_json::Value;
 
 use super::ApiServer;
 use crate::body::Body;
@@ -103,6 +105,35 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.core.webhooks.register_service(namespace, name, port, service);
+    }
+
+    /// Calls `converter` in place of the conversion webhook of a CRD, with an object and the API
+    /// version to convert it to. The CRD must have the conversion strategy `Webhook`; its
+    /// `clientConfig` is not used. As with a webhook, only labels and annotations of the metadata
+    /// may change.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = evenkeel_apiserver::ApiServer::builder().build().await?;
+    /// server.register_converter("widgets.example.com", |mut object, to| {
+    ///     let (from, into) = match to {
+    ///         "example.com/v2" => ("colour", "color"),
+    ///         _ => ("color", "colour"),
+    ///     };
+    ///     object["spec"][into] = object["spec"][from].take();
+    ///     object["apiVersion"] = to.into();
+    ///     Ok(object)
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn register_converter(
+        &self,
+        crd: &str,
+        converter: impl Fn(Value, &str) -> Result<Value, String> + Send + Sync + 'static,
+    ) {
+        self.core.webhooks.register_converter(crd, Arc::new(converter));
     }
 
     /// Connects to `address` for webhooks whose `clientConfig` refers to the Service

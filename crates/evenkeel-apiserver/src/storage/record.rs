@@ -98,6 +98,12 @@ impl UnsavedRecord {
         (&self.body, self.revision_offset)
     }
 
+    /// Returns a record with this content in place of that of `record`, such as the same object in
+    /// another version.
+    pub fn into_view_of(self, record: &Record) -> Record {
+        self.into_record(record.key.clone(), record.revision, record.create_revision)
+    }
+
     /// Returns the size in bytes.
     pub(super) fn size(&self) -> usize {
         self.body.len()
@@ -198,6 +204,11 @@ impl Event {
         let last_state = if deleted { record.cost() } else { 0 };
         let cost = size_of::<Self>() + superseded + last_state + record.body.len();
         Self { record: Arc::new(record), previous, deleted, cost, frame: OnceLock::new() }
+    }
+
+    /// Returns the event with its objects in another version.
+    pub fn with_records(&self, record: Arc<Record>, previous: Option<Arc<Record>>) -> Self {
+        Self { record, previous, deleted: self.deleted, cost: self.cost, frame: OnceLock::new() }
     }
 
     /// Returns the revision of the change.

@@ -37,7 +37,7 @@ pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
     let delete_options = &eviction["deleteOptions"];
     let dry_run =
         options.dry_run || delete_options["dryRun"].as_array().is_some_and(|list| !list.is_empty());
-    let current = persist::current(cx, cx.name())?;
+    let current = persist::current(cx, cx.name()).await?;
     let pod = current.object();
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("");
     let unguarded = matches!(phase, "Succeeded" | "Failed" | "Pending") || pod.is_deleting();

@@ -25,7 +25,7 @@ pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
     if cx.resource.namespaced {
         set_meta(&mut review, "namespace", Some(cx.namespace.clone().into()));
     }
-    let managed = manage::on_create(cx, Decoded::already_decoded(review), &options);
+    let managed = manage::on_create(cx, Decoded::already_decoded(review), &options).await;
     let mut review = managed.into_value();
     mutate::unstored(cx, Operation::Create, &mut review, None).await?;
     let errors = validate::create(gvk, &review);

@@ -51,7 +51,7 @@ pub(crate) async fn handle(
 async fn scale(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
     match cx.verb {
         Verb::Get => {
-            let current = persist::current(cx, cx.name())?;
+            let current = persist::current(cx, cx.name()).await?;
             scale_of(cx, current.object())
         }
         Verb::Update => {
@@ -66,7 +66,7 @@ async fn scale(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
             let kind = patch::kind(cx)?;
             let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
             if kind == Kind::Apply {
-                persist::current(cx, cx.name())?;
+                persist::current(cx, cx.name()).await?;
                 let config = Config::parse(body)?;
                 config.report(cx, options.field_validation)?;
                 return write(cx, &options, &ScaleWrite::Apply(&config.value)).await;
@@ -97,7 +97,7 @@ async fn write(
     how: &ScaleWrite<'_>,
 ) -> Result<Value, Status> {
     for _ in 0..ATTEMPTS {
-        let current = persist::current(cx, cx.name())?;
+        let current = persist::current(cx, cx.name()).await?;
         let old = current.object();
         let before = scale_before(cx, old)?;
         if let ScaleWrite::Replace(scale) = how {

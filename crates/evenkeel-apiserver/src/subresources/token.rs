@@ -47,7 +47,7 @@ pub(super) async fn request(cx: &RequestContext, body: &[u8]) -> Result<Reply, S
     set_managed_fields(cx, &mut request, &options);
     cx.core.admission.mutate(&mut attributes(cx, &mut request)).await?;
     check_names(cx, &request)?;
-    let account = persist::current(cx, cx.name())?;
+    let account = persist::current(cx, cx.name()).await?;
     let uid = account.object().meta_str("uid").to_owned();
     let given_uid = request.meta_str("uid");
     if !given_uid.is_empty() && given_uid != uid {

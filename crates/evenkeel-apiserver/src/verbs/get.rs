@@ -5,10 +5,11 @@ use evenkeel_types::go::Quoted;
 use http::StatusCode;
 
 use crate::context::RequestContext;
+use crate::conversion;
 use crate::pipeline::encode::Reply;
 use crate::status::Status;
 
-pub(crate) fn handle(cx: &RequestContext) -> Result<Reply, Status> {
+pub(crate) async fn handle(cx: &RequestContext) -> Result<Reply, Status> {
     check_name(cx.name())?;
     let version = cx.query.get("resourceVersion").unwrap_or("");
     if !version.is_empty() {
@@ -19,7 +20,10 @@ pub(crate) fn handle(cx: &RequestContext) -> Result<Reply, Status> {
         }
     }
     match cx.resource.table.get(&cx.key(cx.name())) {
-        Some(record) => Ok(Reply::record(cx, StatusCode::OK, record)),
+        Some(record) => {
+            let record = conversion::record(&cx.core, &cx.resource, record).await?;
+            Ok(Reply::record(cx, StatusCode::OK, record))
+        }
         None => Err(Status::not_found(cx.resource.group_resource(), cx.name())),
     }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::context::RequestContext;
+use crate::conversion;
 use crate::digest;
 use crate::pipeline::encode::{List, Reply};
 use crate::registry::resource::Resource;
 use crate::request::query::{ListOptions, VersionMatch};
 use crate::selector::Filter;
 use crate::status::Status;
-use crate::storage::{Key, Range, ReadError};
+use crate::storage::{Key, Page, Range, ReadError};
 
 /// How long a list waits for a future revision, as upstream does.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
@@ -58,18 +59,18 @@ pub(crate) async fn select(
         (filter.exact_name(), namespace.or((!cx.resource.namespaced).then_some("")), at, &token)
     {
         let revision = cx.core.store.revision();
-        let record = table.get(&Key::new(namespace, name)).filter(|record| filter.matches(record));
+        let record = match table.get(&Key::new(namespace, name)) {
+            Some(record) => Some(conversion::record(&cx.core, &cx.resource, record).await?),
+            None => None,
+        };
+        let record = record.filter(|record| filter.matches(record));
         let revision = record.as_ref().map_or(revision, |record| revision.max(record.revision));
         let records = record.into_iter().collect();
         return Ok(List::new(cx.resource.clone(), records, Some(revision), None, None));
     }
 
     let range = Range { namespace, after, limit };
-    let page = if filter.is_empty() {
-        table.list(range, at)
-    } else {
-        table.list_where(range, at, |record| filter.matches(record))
-    };
+    let page = read_page(cx, range, at, filter).await?;
     let page = page.map_err(|error| list_error(error, token.as_ref(), namespace))?;
 
     let mut remaining = None;
@@ -82,6 +83,36 @@ pub(crate) async fn select(
         }
     }
     Ok(List::new(cx.resource.clone(), page.items, Some(page.revision), next, remaining))
+}
+
+/// Reads the selected objects of a page, in the version of the request.
+pub(super) async fn read_page(
+    cx: &RequestContext,
+    range: Range<'_>,
+    at: Option<u64>,
+    filter: &Filter,
+) -> Result<Result<Page, ReadError>, Status> {
+    let table = &cx.resource.table;
+    let selects_stored = filter.is_empty() || !conversion::by_webhook(&cx.resource);
+    // Labels and fields may differ between versions, so objects are converted before they are
+    // selected.
+    let limit = if selects_stored { range.limit } else { None };
+    let listed = Range { limit, ..range };
+    let page = if filter.is_empty() || !selects_stored {
+        table.list(listed, at)
+    } else {
+        table.list_where(listed, at, |record| filter.matches(record))
+    };
+    let Ok(mut page) = page else { return Ok(page) };
+    page.items = conversion::records(&cx.core, &cx.resource, page.items).await?;
+    if !selects_stored {
+        page.items.retain(|record| filter.matches(record));
+        if let Some(limit) = range.limit.filter(|limit| page.items.len() > *limit) {
+            page.items.truncate(limit);
+            page.next = page.items.last().map(|last| last.key.clone());
+        }
+    }
+    Ok(Ok(page))
 }
 
 /// Returns the revision to list at: an exact one, or `None` for the latest.

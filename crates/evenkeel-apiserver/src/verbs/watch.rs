@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::list::{parse_version, wait_for};
+use super::list::{parse_version, read_page, wait_for};
 use crate::body::Body;
 use crate::context::RequestContext;
 use crate::pipeline::encode::{Include, Reply};
@@ -38,7 +38,7 @@ pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply,
     }
     let start = if options.send_initial_events == Some(true) {
         match wait_for(cx, version).await {
-            Ok(()) => initial_state(cx, &filter, marks_end)?,
+            Ok(()) => initial_state(cx, &filter, marks_end).await?,
             Err(status) => Start::Failed(status),
         }
     } else if version == 0 {
@@ -68,11 +68,13 @@ pub(super) async fn handle(cx: &RequestContext, output: Output) -> Result<Reply,
 }
 
 /// Returns the current state as the start of a watch.
-fn initial_state(cx: &RequestContext, filter: &Filter, mark_end: bool) -> Result<Start, Status> {
+async fn initial_state(
+    cx: &RequestContext,
+    filter: &Filter,
+    mark_end: bool,
+) -> Result<Start, Status> {
     let namespace = (!cx.namespace.is_empty()).then_some(cx.namespace.as_str());
     let range = Range { namespace, after: None, limit: None };
-    let table = &cx.resource.table;
-    let page = table.list_where(range, None, |record| filter.matches(record));
-    let page = page.map_err(Status::internal)?;
+    let page = read_page(cx, range, None, filter).await?.map_err(Status::internal)?;
     Ok(Start::State { items: page.items, revision: page.revision, mark_end })
 }

@@ -1,6 +1,8 @@
 //! Sends a review to a webhook and returns its response.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +10,8 @@ use evenkeel_types::go::Quoted;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Method, Request};
 use http_body_util::Full;
+use parking_lot::RwLock;
+use serde_json::Value;
 use tokio::time;
 
 use super::connection::{Connection, Failure, Response};
@@ -30,9 +34,14 @@ pub(crate) enum Reach {
 /// The caller of webhooks.
 pub(crate) struct Client {
     services: Services,
+    /// Converters in this process, by CRD.
+    converters: RwLock<HashMap<String, Converter>>,
     store: Store,
     reach: Reach,
 }
+
+/// Converts an object to an API version. The error is the reason only.
+pub(crate) type Converter = Arc<dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync>;
 
 /// One call of a webhook.
 pub(crate) struct Call<'a> {
@@ -44,7 +53,7 @@ pub(crate) struct Call<'a> {
 
 impl Client {
     pub(crate) fn new(store: Store, reach: Reach) -> Self {
-        Self { services: Services::default(), store, reach }
+        Self { services: Services::default(), converters: RwLock::default(), store, reach }
     }
 
     /// Calls `service` in place of the Service `namespace/name` on `port`.
@@ -69,6 +78,16 @@ impl Client {
         address: SocketAddr,
     ) {
         self.services.insert(namespace, name, port, Registered::Listener(address));
+    }
+
+    /// Calls `converter` in place of the conversion webhook of a CRD.
+    pub(crate) fn register_converter(&self, crd: &str, converter: Converter) {
+        self.converters.write().insert(crd.to_owned(), converter);
+    }
+
+    /// Returns the converter that stands for the conversion webhook of a CRD.
+    pub(crate) fn converter(&self, crd: &str) -> Option<Converter> {
+        self.converters.read().get(crd).cloned()
     }
 
     /// Calls a webhook and returns the body of its response. The error is the reason only.

@@ -49,6 +49,8 @@ mod resource_quota;
 
 mod pod_security;
 
+mod conversion;
+
 mod webhook_service;
 
 mod webhooks;

@@ -7,19 +7,28 @@ use evenkeel_types::Gvk;
 use serde_json::Value;
 
 use crate::codec;
+use crate::context::RequestContext;
+use crate::conversion;
 use crate::registry::resource::Resource;
 use crate::status::Status;
 
 /// Converts an object between two versions of a resource.
-pub(super) fn convert(object: &mut Value, from: Gvk<'_>, to: Gvk<'_>) -> Result<(), Status> {
+pub(super) async fn convert(
+    cx: &RequestContext,
+    mut object: Value,
+    from: Gvk<'_>,
+    to: Gvk<'_>,
+) -> Result<Value, Status> {
     if from == to {
-        return Ok(());
+        return Ok(object);
     }
     if evenkeel_types::lookup(to).is_some() {
-        return convert::to(from, to, object).map_err(Status::internal);
+        convert::to(from, to, &mut object).map_err(Status::internal)?;
+        return Ok(object);
     }
+    let mut object = conversion::one(&cx.core, &cx.resource, object, &to.api_version()).await?;
     object["apiVersion"] = to.api_version().into();
-    Ok(())
+    Ok(object)
 }
 
 /// Decodes a patched object of `kind`, before defaults are set. Unknown fields of built-in kinds

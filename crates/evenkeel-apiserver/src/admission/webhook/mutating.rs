@@ -82,13 +82,13 @@ async fn mutate(
 ) -> Result<bool, Failure> {
     let cx = attributes.cx;
     let (own, kind) = (attributes.kind, invocation.kind(cx.subresource.as_deref()));
-    let versioned = |object: Option<&Value>| -> Result<Option<Value>, Failure> {
-        let Some(object) = object.filter(|_| own != kind) else { return Ok(None) };
-        let mut object = object.clone();
-        convert::convert(&mut object, own, kind).map_err(Failure::Rejected)?;
-        Ok(Some(object))
+    let versioned = async |object: Option<Value>| -> Result<Option<Value>, Failure> {
+        let Some(object) = object else { return Ok(None) };
+        convert::convert(cx, object, own, kind).await.map(Some).map_err(Failure::Rejected)
     };
-    let (object, old) = (versioned(attributes.object.as_deref())?, versioned(attributes.old)?);
+    let other = own != kind;
+    let object = versioned(attributes.object.as_deref().filter(|_| other).cloned()).await?;
+    let old = versioned(attributes.old.filter(|_| other).cloned()).await?;
     let response = {
         let object = object.as_ref().or(attributes.object.as_deref());
         let old = old.as_ref().or(attributes.old);
@@ -109,7 +109,7 @@ async fn mutate(
     convert::decode(&invocation.resource, kind, &mut patched).map_err(internal)?;
     let changed = patched != before;
     convert::set_defaults(&invocation.resource, kind, &mut patched);
-    convert::convert(&mut patched, kind, own).map_err(internal)?;
+    let mut patched = convert::convert(cx, patched, kind, own).await.map_err(internal)?;
     keep_valid_managed_fields(cx, current, &mut patched);
     *current = patched;
     let annotation = json!({

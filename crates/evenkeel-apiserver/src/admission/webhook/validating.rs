@@ -31,14 +31,12 @@ pub(super) async fn dispatch(
         let kind = invocation.kind(cx.subresource.as_deref());
         let api_version = &invocation.resource.api_version;
         if kind != attributes.kind && !versions.contains_key(api_version) {
-            let convert = |object: Option<&Value>| {
-                let mut object = object.cloned();
-                if let Some(object) = &mut object {
-                    convert::convert(object, attributes.kind, kind)?;
-                }
-                Ok::<_, Status>(object)
+            let convert = async |object: Option<Value>| -> Result<Option<Value>, Status> {
+                let Some(object) = object else { return Ok(None) };
+                convert::convert(cx, object, attributes.kind, kind).await.map(Some)
             };
-            let versioned = (convert(attributes.object.as_deref())?, convert(attributes.old)?);
+            let object = convert(attributes.object.as_deref().cloned()).await?;
+            let versioned = (object, convert(attributes.old.cloned()).await?);
             versions.insert(api_version.clone(), versioned);
         }
         selected.push(invocation);

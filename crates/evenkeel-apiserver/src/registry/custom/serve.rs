@@ -7,7 +7,7 @@ use evenkeel_schema::{Scale, Structural, jsonpath};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Column, Custom, Selectable, storage_version};
+use super::{Column, Conversion, Custom, Selectable, storage_version};
 use crate::object::Metadata as _;
 use crate::registry::resource::{Resource, Subresource, TypeInfo};
 use crate::registry::version_rank;
@@ -32,10 +32,12 @@ pub(crate) fn resources(
         Some((name.into(), compile(crd, version)?))
     });
     let schemas = Arc::new(schemas.collect());
+    let conversion = Conversion::of(crd).map(Arc::new);
     let best = best_version(&crd["spec"]);
     let of = |version, unserved| {
         let custom = custom(crd, version, best, &schemas, lifetime)?;
-        resource(store, crd, version, Custom { unserved, ..custom }).map(Arc::new)
+        let custom = Custom { unserved, conversion: conversion.clone(), ..custom };
+        resource(store, crd, version, custom).map(Arc::new)
     };
     let (served, unserved): (Vec<&Value>, Vec<&Value>) =
         versions().partition(|version| version["served"] == true);
@@ -127,6 +129,7 @@ fn custom(
         deprecation: deprecation(&crd["spec"], version, best),
         terminating: crd.is_deleting(),
         unserved: Arc::from([]),
+        conversion: None,
     })
 }
 
