@@ -5,6 +5,10 @@
 
 mod persisted;
 
+mod sign;
+
+pub use self::sign::{SignError, SigningPolicy};
+
 use std::{
     fmt, fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},

@@ -4,11 +4,14 @@
 //! only up to the subject, checks every length against the remaining input, and allocates only for
 //! the values it returns, so a hostile certificate costs at most its own size.
 
-mod der;
+pub(crate) mod der;
+
+pub(crate) mod request;
 
 use std::ops::RangeInclusive;
 
 use self::der::{Reader, Tag};
+pub use self::request::{AlternativeNames, CertificateRequest};
 
 /// Why a certificate cannot be read or has no valid user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -177,8 +180,41 @@ fn subject(certificate: &[u8]) -> Result<Subject, Error> {
     let mut tbs = body(certificate)?;
     skip_to_validity(&mut tbs)?;
     tbs.enter(Tag::SEQUENCE, "no validity")?;
-    let mut names = tbs.enter(Tag::SEQUENCE, "no subject")?;
+    read_subject(tbs.enter(Tag::SEQUENCE, "no subject")?)
+}
 
+/// Returns the subject of `certificate` (DER) as it is encoded.
+pub(crate) fn subject_der(certificate: &[u8]) -> Result<&[u8], Error> {
+    let mut tbs = body(certificate)?;
+    skip_to_validity(&mut tbs)?;
+    tbs.enter(Tag::SEQUENCE, "no validity")?;
+    tbs.raw(Tag::SEQUENCE, "no subject")
+}
+
+/// Returns the subject key identifier of `certificate` (DER), if it has one.
+pub(crate) fn subject_key_id(certificate: &[u8]) -> Option<&[u8]> {
+    const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 0x0e];
+    let mut tbs = body(certificate).ok()?;
+    skip_to_validity(&mut tbs).ok()?;
+    for part in ["no validity", "no subject", "no public key"] {
+        tbs.enter(Tag::SEQUENCE, part).ok()?;
+    }
+    let mut extensions = tbs.enter(Tag::EXTENSIONS, "no extensions").ok()?;
+    let mut extensions = extensions.enter(Tag::SEQUENCE, "no extensions").ok()?;
+    while !extensions.is_empty() {
+        let mut extension = extensions.enter(Tag::SEQUENCE, "invalid extension").ok()?;
+        let id = extension.enter(Tag::OID, "invalid extension").ok()?.rest();
+        extension.skip_if(Tag::BOOLEAN).ok()?;
+        let mut value = extension.enter(Tag::OCTET_STRING, "invalid extension").ok()?;
+        if id == SUBJECT_KEY_ID {
+            return Some(value.enter(Tag::OCTET_STRING, "invalid identifier").ok()?.rest());
+        }
+    }
+    None
+}
+
+/// Reads the attributes of a subject.
+fn read_subject(mut names: Reader<'_>) -> Result<Subject, Error> {
     let mut subject = Subject::default();
     while !names.is_empty() {
         let mut set = names.enter(Tag::SET, "invalid RDNSequence")?;

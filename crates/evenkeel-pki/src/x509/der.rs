@@ -1,4 +1,4 @@
-//! The subset of DER that a certificate subject needs: definite lengths, low tags, text.
+//! The subset of DER that certificates and requests need: definite lengths, low tags, text.
 //!
 //! Every read checks its length against the remaining input first, and nothing recurses.
 
@@ -9,40 +9,53 @@ use super::Error;
 
 /// An identifier octet. High tag numbers (31 and up) do not occur before the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tag(u8);
+pub(crate) struct Tag(u8);
 
 impl Tag {
-    pub(super) const INTEGER: Self = Self(0x02);
-    pub(super) const BIT_STRING: Self = Self(0x03);
-    pub(super) const OID: Self = Self(0x06);
-    pub(super) const UTF8_STRING: Self = Self(0x0c);
-    pub(super) const NUMERIC_STRING: Self = Self(0x12);
-    pub(super) const PRINTABLE_STRING: Self = Self(0x13);
-    pub(super) const T61_STRING: Self = Self(0x14);
-    pub(super) const IA5_STRING: Self = Self(0x16);
-    pub(super) const UTC_TIME: Self = Self(0x17);
-    pub(super) const GENERALIZED_TIME: Self = Self(0x18);
-    pub(super) const BMP_STRING: Self = Self(0x1e);
-    pub(super) const SEQUENCE: Self = Self(0x30);
-    pub(super) const SET: Self = Self(0x31);
+    pub(crate) const BOOLEAN: Self = Self(0x01);
+    pub(crate) const INTEGER: Self = Self(0x02);
+    pub(crate) const BIT_STRING: Self = Self(0x03);
+    pub(crate) const OCTET_STRING: Self = Self(0x04);
+    pub(crate) const OID: Self = Self(0x06);
+    pub(crate) const UTF8_STRING: Self = Self(0x0c);
+    pub(crate) const NUMERIC_STRING: Self = Self(0x12);
+    pub(crate) const PRINTABLE_STRING: Self = Self(0x13);
+    pub(crate) const T61_STRING: Self = Self(0x14);
+    pub(crate) const IA5_STRING: Self = Self(0x16);
+    pub(crate) const UTC_TIME: Self = Self(0x17);
+    pub(crate) const GENERALIZED_TIME: Self = Self(0x18);
+    pub(crate) const BMP_STRING: Self = Self(0x1e);
+    pub(crate) const SEQUENCE: Self = Self(0x30);
+    pub(crate) const SET: Self = Self(0x31);
     /// `[0]`, explicit: the version of a v2 or v3 certificate.
-    pub(super) const VERSION: Self = Self(0xa0);
+    pub(crate) const VERSION: Self = Self(0xa0);
+    /// `[0]`: the attributes of a certificate request.
+    pub(crate) const ATTRIBUTES: Self = Self(0xa0);
+    /// `[3]`, explicit: the extensions of a certificate.
+    pub(crate) const EXTENSIONS: Self = Self(0xa3);
+    /// `[0]`: the identifier of an authority's key.
+    pub(crate) const KEY_ID: Self = Self(0x80);
+    /// `[1]`, `[2]`, `[6]`, `[7]`: subject alternative names.
+    pub(crate) const EMAIL: Self = Self(0x81);
+    pub(crate) const DNS_NAME: Self = Self(0x82);
+    pub(crate) const URI: Self = Self(0x86);
+    pub(crate) const IP_ADDRESS: Self = Self(0x87);
 }
 
 /// The remaining input of one DER value.
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(input: &'a [u8]) -> Self {
+    pub(crate) fn new(input: &'a [u8]) -> Self {
         Self(input)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns whether the next value has the tag `tag`.
-    pub(super) fn begins_with(&self, tag: Tag) -> bool {
+    pub(crate) fn begins_with(&self, tag: Tag) -> bool {
         self.0.first() == Some(&tag.0)
     }
 
@@ -54,12 +67,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the remaining input.
-    pub(super) fn rest(self) -> &'a [u8] {
+    pub(crate) fn rest(self) -> &'a [u8] {
         self.0
     }
 
     /// Returns the next value with its tag; `missing` is the error if there is none.
-    pub(super) fn next(&mut self, missing: &'static str) -> Result<(Tag, &'a [u8]), Error> {
+    pub(crate) fn next(&mut self, missing: &'static str) -> Result<(Tag, &'a [u8]), Error> {
         let malformed = Error::Malformed(missing);
         let &[tag, first, ref rest @ ..] = self.0 else { return Err(malformed) };
         if tag & 0x1f == 0x1f {
@@ -86,15 +99,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a reader of the next value, which must have the tag `tag`.
-    pub(super) fn enter(&mut self, tag: Tag, missing: &'static str) -> Result<Self, Error> {
+    pub(crate) fn enter(&mut self, tag: Tag, missing: &'static str) -> Result<Self, Error> {
         match self.next(missing)? {
             (found, value) if found == tag => Ok(Reader(value)),
             _ => Err(Error::Malformed(missing)),
         }
     }
 
+    /// Returns the next value as it is encoded; it must have the tag `tag`.
+    pub(crate) fn raw(&mut self, tag: Tag, missing: &'static str) -> Result<&'a [u8], Error> {
+        let start = self.0;
+        self.enter(tag, missing)?;
+        Ok(&start[..start.len() - self.0.len()])
+    }
+
     /// Skips the next value if it has the tag `tag`.
-    pub(super) fn skip_if(&mut self, tag: Tag) -> Result<(), Error> {
+    pub(crate) fn skip_if(&mut self, tag: Tag) -> Result<(), Error> {
         if self.begins_with(tag) {
             self.next("truncated value")?;
         }
@@ -102,8 +122,27 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Encodes a value.
+pub(crate) fn value(tag: Tag, content: &[u8]) -> Vec<u8> {
+    let length = content.len();
+    let mut encoded = vec![tag.0];
+    match u8::try_from(length) {
+        Ok(short @ 0..=0x7f) => encoded.push(short),
+        _ => {
+            let octets = length.to_be_bytes();
+            let first = octets.iter().position(|octet| *octet != 0).unwrap_or(0);
+            let octets = &octets[first..];
+            // At most eight.
+            encoded.push(0x80 | u8::try_from(octets.len()).unwrap_or(8));
+            encoded.extend_from_slice(octets);
+        }
+    }
+    encoded.extend_from_slice(content);
+    encoded
+}
+
 /// Decodes a string in the character set of its tag.
-pub(super) fn text(tag: Tag, value: &[u8]) -> Result<String, &'static str> {
+pub(crate) fn text(tag: Tag, value: &[u8]) -> Result<String, &'static str> {
     let ascii = |allowed: fn(&u8) -> bool, refusal: &'static str| {
         if value.iter().all(allowed) {
             Ok(value.iter().copied().map(char::from).collect())
@@ -128,7 +167,7 @@ pub(super) fn text(tag: Tag, value: &[u8]) -> Result<String, &'static str> {
 }
 
 /// Decodes a time to seconds since the epoch; earlier times become 0.
-pub(super) fn time(tag: Tag, value: &[u8]) -> Option<u64> {
+pub(crate) fn time(tag: Tag, value: &[u8]) -> Option<u64> {
     let text = str::from_utf8(value).ok()?.strip_suffix('Z')?;
     let (year, rest) = match tag {
         Tag::UTC_TIME => {
