@@ -21,6 +21,12 @@ mod pvc_resize;
 
 mod runtime_class;
 
+mod certificates;
+
+mod owner_references;
+
+mod pod_topology_labels;
+
 mod resource_quota;
 
 pub(crate) mod webhook;
@@ -74,18 +80,49 @@ const UPSTREAM: &[&str] = &[
     "ValidatingAdmissionWebhook",
 ];
 
-/// Creates a chain of all plugins except `disabled`, which call `webhooks`.
+/// Plugins that run only if they are enabled.
+const OFF_BY_DEFAULT: &[&str] = &["OwnerReferencesPermissionEnforcement"];
+
+/// Which plugins run, by upstream's names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    /// In addition to those that run by default.
+    pub(crate) enabled: Vec<String>,
+    pub(crate) disabled: Vec<String>,
+}
+
+impl Selection {
+    fn check(&self) -> Result<(), String> {
+        let lists = [("enable", &self.enabled), ("disable", &self.disabled)];
+        for (flag, names) in lists {
+            if let Some(unknown) = names.iter().find(|name| !UPSTREAM.contains(&name.as_str())) {
+                return Err(format!(
+                    "{flag}-admission-plugins plugin {unknown:?} is unknown; plugins are: {}",
+                    UPSTREAM.join(", ")
+                ));
+            }
+        }
+        match self.enabled.iter().find(|name| self.disabled.contains(*name)) {
+            None => Ok(()),
+            Some(both) => Err(format!(
+                "[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"
+            )),
+        }
+    }
+
+    fn runs(&self, name: &str) -> bool {
+        let is_in = |names: &[String]| names.iter().any(|other| other == name);
+        is_in(&self.enabled) || !(OFF_BY_DEFAULT.contains(&name) || is_in(&self.disabled))
+    }
+}
+
+/// Creates a chain of the selected plugins, which call `webhooks`.
 ///
 /// # Errors
 ///
 /// If a name is not an upstream plugin; the message lists the known names.
-pub(crate) fn chain(disabled: &[String], webhooks: &Webhooks) -> Result<Chain, String> {
-    if let Some(unknown) = disabled.iter().find(|name| !UPSTREAM.contains(&name.as_str())) {
-        return Err(format!(
-            "disable-admission-plugins plugin {unknown:?} is unknown; plugins are: {}",
-            UPSTREAM.join(", ")
-        ));
-    }
+pub(crate) fn chain(selection: &Selection, webhooks: &Webhooks) -> Result<Chain, String> {
+    selection.check()?;
     let all: Vec<(&'static str, Box<dyn Plugin>)> = vec![
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
         ("LimitRanger", Box::new(limit_ranger::LimitRanger)),
@@ -98,13 +135,21 @@ pub(crate) fn chain(disabled: &[String], webhooks: &Webhooks) -> Result<Chain, S
         ),
         ("DefaultStorageClass", Box::new(default_class::STORAGE)),
         ("StorageObjectInUseProtection", Box::new(in_use_protection::StorageObjectInUseProtection)),
+        (
+            "OwnerReferencesPermissionEnforcement",
+            Box::new(owner_references::OwnerReferencesPermissionEnforcement),
+        ),
         ("PersistentVolumeClaimResize", Box::new(pvc_resize::PersistentVolumeClaimResize)),
         ("RuntimeClass", Box::new(runtime_class::RuntimeClass)),
+        ("CertificateApproval", Box::new(certificates::CertificateApproval)),
+        ("CertificateSigning", Box::new(certificates::CertificateSigning)),
+        ("CertificateSubjectRestriction", Box::new(certificates::CertificateSubjectRestriction)),
         ("DefaultIngressClass", Box::new(default_class::INGRESS)),
+        ("PodTopologyLabels", Box::new(pod_topology_labels::PodTopologyLabels)),
         ("MutatingAdmissionWebhook", Box::new(webhook::Mutating(webhooks.mutating.clone()))),
         ("ValidatingAdmissionWebhook", Box::new(webhook::Validating(webhooks.validating.clone()))),
         ("ResourceQuota", Box::new(resource_quota::ResourceQuota)),
     ];
-    let enabled = all.into_iter().filter(|(name, _)| !disabled.iter().any(|d| d == name));
+    let enabled = all.into_iter().filter(|(name, _)| selection.runs(name));
     Ok(Chain::new(enabled.map(|(_, plugin)| plugin).collect()))
 }

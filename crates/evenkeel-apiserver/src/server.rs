@@ -67,7 +67,7 @@ pub struct Builder {
     window: Option<Window>,
     compaction_interval: Option<Duration>,
     seed: Option<u64>,
-    disabled_admission_plugins: Vec<String>,
+    admission_plugins: admission::Selection,
     tokens: Option<TokenFile>,
     service_accounts: ServiceAccountOptions,
     authorization: Authorization,
@@ -352,12 +352,22 @@ impl Builder {
         self
     }
 
+    /// Enables admission plugins that are disabled by default, by the names of kube-apiserver's
+    /// flag.
+    pub fn enable_admission_plugins(
+        mut self,
+        names: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        self.admission_plugins.enabled.extend(names.into_iter().map(Into::into));
+        self
+    }
+
     /// Disables admission plugins, by the names of kube-apiserver's flag.
     pub fn disable_admission_plugins(
         mut self,
         names: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        self.disabled_admission_plugins.extend(names.into_iter().map(Into::into));
+        self.admission_plugins.disabled.extend(names.into_iter().map(Into::into));
         self
     }
 
@@ -469,7 +479,7 @@ impl Builder {
             registry: Registry::new(&store),
             crds: Crds::default(),
             clock_rng: self.seed.map_or_else(ClockRng::system, ClockRng::seeded),
-            admission: admission::chain(&self.disabled_admission_plugins, &webhooks)
+            admission: admission::chain(&self.admission_plugins, &webhooks)
                 .map_err(BuildError::Option)?,
             authenticator: Authenticator {
                 token_file: self.tokens,

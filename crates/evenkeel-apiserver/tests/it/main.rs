@@ -51,6 +51,12 @@ mod pod_security;
 
 mod conversion;
 
+mod certificates;
+
+mod owner_references;
+
+mod pod_topology_labels;
+
 mod webhook_service;
 
 mod webhooks;

@@ -20,6 +20,7 @@ fn run() -> Result<(), BoxError> {
 async fn service(startup: Startup) -> Result<Service, BuildError> {
     let Startup { settings, tokens, service_accounts, address, stopping, .. } = startup;
     let mut builder = ApiServer::builder()
+        .enable_admission_plugins(settings.enable_admission_plugins)
         .disable_admission_plugins(settings.disable_admission_plugins)
         .tokens(tokens)
         .service_accounts(service_accounts)
