@@ -104,24 +104,32 @@ impl CertificateRequest {
 
     /// Returns whether the request is signed with the key it contains.
     pub fn is_signed(&self) -> bool {
-        let Some((key, bits)) = self.public_key() else { return false };
-        let Some(algorithm) = verification(&self.algorithm, key) else { return false };
-        signature::UnparsedPublicKey::new(algorithm, bits)
+        let Some(key) = self.public_key() else { return false };
+        let Some(algorithm) = verification(&self.algorithm, &key) else { return false };
+        signature::UnparsedPublicKey::new(algorithm, key.bits)
             .verify(&self.info, &self.signature)
             .is_ok()
     }
 
-    /// Returns the algorithm of the key, with its curve, and the key itself.
-    fn public_key(&self) -> Option<((&[u8], &[u8]), &[u8])> {
+    fn public_key(&self) -> Option<Key<'_>> {
         let mut key = Reader::new(&self.public_key_der).enter(Tag::SEQUENCE, "").ok()?;
         let mut algorithm = key.enter(Tag::SEQUENCE, "").ok()?;
         let kind = algorithm.enter(Tag::OID, "").ok()?.rest();
         let curve = algorithm.enter(Tag::OID, "").map_or(&[][..], Reader::rest);
         match key.enter(Tag::BIT_STRING, "").ok()?.rest() {
-            [0, bits @ ..] => Some(((kind, curve), bits)),
+            [0, bits @ ..] => Some(Key { kind, curve, bits }),
             _ => None,
         }
     }
+}
+
+/// A public key.
+struct Key<'a> {
+    /// The object identifier of its algorithm.
+    kind: &'a [u8],
+    /// The object identifier of its curve; empty if it has none.
+    curve: &'a [u8],
+    bits: &'a [u8],
 }
 
 const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
@@ -203,9 +211,9 @@ const RSA_SHA512: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0d
 /// Returns how to verify a signature of the algorithm with a key of this kind.
 fn verification(
     signature: &[u8],
-    (kind, curve): (&[u8], &[u8]),
+    key: &Key<'_>,
 ) -> Option<&'static dyn signature::VerificationAlgorithm> {
-    Some(match (kind, curve, signature) {
+    Some(match (key.kind, key.curve, signature) {
         (EC, P256, ECDSA_SHA256) => &signature::ECDSA_P256_SHA256_ASN1,
         (EC, P256, ECDSA_SHA384) => &signature::ECDSA_P256_SHA384_ASN1,
         (EC, P384, ECDSA_SHA256) => &signature::ECDSA_P384_SHA256_ASN1,
