@@ -1,5 +1,7 @@
 //! Creates the objects that every cluster has, through the same pipeline as any other write.
 
+mod flow_control;
+
 mod policy;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -23,6 +25,7 @@ pub(crate) async fn run(core: &Arc<Core>, apiserver_address: Ipv4Addr) -> Result
             .await?;
     }
     policy::run(core).await?;
+    flow_control::run(core).await?;
     for (name, value, description) in [
         (
             "system-node-critical",

@@ -1,6 +1,6 @@
 //! Runs a request from its route to its response.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,12 +11,13 @@ use tokio::time;
 
 use crate::body::Body;
 use crate::context::{Core, Remote};
+use crate::flow_control::Flow;
 use crate::listen::Peer;
 use crate::pipeline::encode;
 use crate::request::negotiate;
 use crate::request::query::Query;
 use crate::request::receive::Unread;
-use crate::request::route::{self, Route};
+use crate::request::route::{self, Route, Verb};
 use crate::request::{Routed, authenticate, authorize, impersonate};
 use crate::status::Status;
 use crate::throttle::User;
@@ -38,6 +39,7 @@ where
     let wants_head = parts.method == Method::HEAD;
     let peer = parts.extensions.get::<Peer>().cloned();
     let limit = time_limit(core, peer.as_ref(), &query, &route);
+    let flow = OnceLock::new();
     let stages = async {
         let version = parts.version;
         let routed = Routed { parts, query, route };
@@ -47,6 +49,7 @@ where
         let remote = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
         let remote = remote.map(Arc::new);
         let impersonated = impersonate::impersonate(&*core.authorizer, authenticated?)?;
+        classify(core, &impersonated, &flow);
         let authorized = authorize::authorize(&*core.authorizer, impersonated)?;
         // Cancels with this future: when the client disconnects or the request times out.
         let _cancel_on_drop = remote.as_ref().map(|remote| remote.cancellation.drop_guard());
@@ -70,11 +73,28 @@ where
     let response =
         outcome.unwrap_or_else(|status| encode::error_response(&headers, pretty, &status));
     let mut response = encode::common_headers(core, response);
+    if let Some(flow) = flow.get() {
+        flow.add_headers(response.headers_mut());
+    }
     if wants_head {
         strip_body(&mut response);
     }
     in_flight.end(&core.registry.snapshot(), response.status().as_u16());
     response
+}
+
+/// Sets the flow of a request; requests that stream other data than events have none, as upstream.
+fn classify(core: &Core, request: &authenticate::Authenticated, flow: &OnceLock<Flow>) {
+    let Routed { parts, route, .. } = request.routed();
+    let watches = matches!(route, Route::Resource(route) if route.verb == Verb::Watch);
+    if route.is_long_running() && !watches {
+        return;
+    }
+    let method = parts.method.as_str().to_ascii_lowercase();
+    let attributes = authorize::attributes(&request.identity, route, &method, parts.uri.path());
+    if let Some(found) = core.flow_control.classify(&attributes) {
+        flow.get_or_init(|| found);
+    }
 }
 
 /// Reports the user to the listener, which accounts the connection to it.

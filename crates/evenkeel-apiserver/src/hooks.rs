@@ -10,6 +10,8 @@ mod namespace;
 
 mod persistent_volume_claim;
 
+mod flow_control;
+
 mod pod;
 
 mod job;
@@ -23,6 +25,7 @@ use std::sync::Arc;
 use self::service::allocator::Allocator;
 use crate::admission::webhook::Webhooks;
 use crate::context::{Core, HookTable, Hooks};
+use crate::flow_control::GROUP;
 use crate::rbac::Kind;
 use crate::status::Status;
 use crate::storage::{Range, Record};
@@ -46,6 +49,8 @@ pub(crate) fn table(allocator: Allocator, webhooks: &Webhooks) -> HookTable {
                 Arc::new(persistent_volume_claim::PersistentVolumeClaims),
             ),
             ("", "pods", Arc::new(pod::Pods)),
+            (GROUP, "flowschemas", Arc::new(flow_control::FlowControl)),
+            (GROUP, "prioritylevelconfigurations", Arc::new(flow_control::FlowControl)),
             ("batch", "jobs", Arc::new(job::Jobs)),
             role_hooks(Kind::Role, "roles"),
             role_hooks(Kind::ClusterRole, "clusterroles"),

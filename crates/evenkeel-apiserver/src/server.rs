@@ -28,6 +28,7 @@ use crate::body::Body;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
 use crate::context::{Components, Core, ShutdownSignal};
+use crate::flow_control::FlowControl;
 use crate::hooks::service::allocator::Allocator;
 use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
@@ -493,6 +494,7 @@ impl Builder {
             },
             rbac,
             hooks: hooks::table(allocator, &webhooks),
+            flow_control: FlowControl::default(),
             metrics: Metrics::default(),
             components: Components::default(),
             compactor: Compactor::new(self.compaction_interval),

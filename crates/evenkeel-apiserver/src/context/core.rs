@@ -8,6 +8,7 @@ use super::{Chain, Components, HookTable};
 use crate::authz::Authorizer;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
+use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::rbac::Rbac;
 use crate::registry::Registry;
@@ -30,6 +31,7 @@ pub(crate) struct Core {
     /// The roles and bindings, whatever the authorizer.
     pub(crate) rbac: Rbac,
     pub(crate) hooks: HookTable,
+    pub(crate) flow_control: FlowControl,
     /// The caller of webhooks.
     pub(crate) webhooks: webhook::Client,
     pub(crate) metrics: Metrics,

@@ -18,6 +18,12 @@ pub(crate) struct Authenticated {
     pub(crate) identity: Identity,
 }
 
+impl Authenticated {
+    pub(crate) fn routed(&self) -> &Routed {
+        &self.routed
+    }
+}
+
 /// Authenticates a request. Invalid credentials are rejected; without credentials the request is
 /// anonymous.
 pub(crate) fn authenticate(

@@ -78,6 +78,8 @@ mod listener;
 
 mod limits;
 
+mod flow_control;
+
 mod many_servers;
 
 // Other clients.

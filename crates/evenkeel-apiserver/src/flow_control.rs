@@ -1,0 +1,215 @@
+//! API Priority and Fairness: which FlowSchema a request matches, and its priority level.
+//!
+//! Both are named in the headers of the response. How many requests run concurrently is decided in
+//! `throttle.rs`, by user.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::RwLock;
+use serde::Deserialize;
+
+use crate::authz::{Attributes, ResourceAttributes};
+use crate::identity::Identity;
+use crate::storage::{Range, Record, Store};
+
+const SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+pub(crate) const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+
+/// The FlowSchemas, in the order in which they are matched.
+#[derive(Default)]
+pub(crate) struct FlowControl(RwLock<Arc<[Schema]>>);
+
+/// The FlowSchema and the priority level of a request, by their uids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    schema: HeaderValue,
+    level: HeaderValue,
+}
+
+struct Schema {
+    flow: Flow,
+    rules: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    priority_level_configuration: Named,
+    #[serde(default)]
+    matching_precedence: i64,
+    #[serde(default)]
+    rules: Option<Vec<Rule>>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    #[serde(default)]
+    subjects: Option<Vec<Subject>>,
+    #[serde(default)]
+    resource_rules: Option<Vec<ResourceRule>>,
+    #[serde(default)]
+    non_resource_rules: Option<Vec<PathRule>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Subject {
+    kind: String,
+    #[serde(default)]
+    user: Option<Named>,
+    #[serde(default)]
+    group: Option<Named>,
+    #[serde(default)]
+    service_account: Option<ServiceAccount>,
+}
+
+#[derive(Deserialize)]
+struct ServiceAccount {
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceRule {
+    #[serde(default)]
+    verbs: Option<Vec<String>>,
+    #[serde(default)]
+    api_groups: Option<Vec<String>>,
+    #[serde(default)]
+    resources: Option<Vec<String>>,
+    #[serde(default)]
+    cluster_scope: bool,
+    #[serde(default)]
+    namespaces: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct PathRule {
+    #[serde(default)]
+    verbs: Option<Vec<String>>,
+    #[serde(default, rename = "nonResourceURLs")]
+    urls: Option<Vec<String>>,
+}
+
+impl FlowControl {
+    /// Reads all objects again, after one of them has changed.
+    pub(crate) fn reload(&self, store: &Store) {
+        let objects = |plural: &str| {
+            let page = store.table(&format!("{GROUP}/{plural}")).list(Range::default(), None);
+            page.map(|page| page.items).unwrap_or_default()
+        };
+        let levels = objects("prioritylevelconfigurations");
+        let mut schemas: Vec<(i64, String, Schema)> = objects("flowschemas")
+            .iter()
+            .filter_map(|record| Schema::read(record, &levels))
+            .collect();
+        schemas.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        *self.0.write() = schemas.into_iter().map(|(_, _, schema)| schema).collect();
+    }
+
+    /// Returns the flow of a request.
+    pub(crate) fn classify(&self, request: &Attributes<'_>) -> Option<Flow> {
+        let schemas = self.0.read().clone();
+        let found = schemas.iter().find(|schema| schema.matches(request));
+        found.map(|schema| schema.flow.clone())
+    }
+}
+
+impl Flow {
+    pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(SCHEMA_UID, self.schema.clone());
+        headers.insert(LEVEL_UID, self.level.clone());
+    }
+}
+
+impl Schema {
+    /// Returns the precedence and name of a FlowSchema with its rules. One whose priority level does
+    /// not exist matches nothing.
+    fn read(record: &Record, levels: &[Arc<Record>]) -> Option<(i64, String, Self)> {
+        let spec = serde_json::from_slice::<Stored>(&record.body).ok()?.spec;
+        let wanted = &spec.priority_level_configuration.name;
+        let level = levels.iter().find(|level| level.key.name() == wanted)?;
+        let uid = |record: &Record| HeaderValue::from_str(&record.uid).ok();
+        let flow = Flow { schema: uid(record)?, level: uid(level)? };
+        let rules = spec.rules.unwrap_or_default();
+        Some((spec.matching_precedence, record.key.name().to_owned(), Self { flow, rules }))
+    }
+
+    fn matches(&self, request: &Attributes<'_>) -> bool {
+        self.rules.iter().any(|rule| rule.matches(request))
+    }
+}
+
+fn has(list: Option<&Vec<String>>, wanted: &str) -> bool {
+    list.is_some_and(|list| list.iter().any(|item| item == "*" || item == wanted))
+}
+
+impl Rule {
+    fn matches(&self, request: &Attributes<'_>) -> bool {
+        let subject = self.subjects.iter().flatten().any(|subject| subject.matches(request.user));
+        subject
+            && match &request.resource {
+                Some(resource) => self.resource_rules.iter().flatten().any(|rule| {
+                    has(rule.verbs.as_ref(), request.verb)
+                        && has(rule.api_groups.as_ref(), resource.group)
+                        && rule.resources.iter().flatten().any(|rule| is_resource(rule, resource))
+                        && match resource.namespace {
+                            "" => rule.cluster_scope,
+                            namespace => has(rule.namespaces.as_ref(), namespace),
+                        }
+                }),
+                None => self.non_resource_rules.iter().flatten().any(|rule| {
+                    has(rule.verbs.as_ref(), request.verb)
+                        && rule.urls.iter().flatten().any(|url| matches_path(url, request.path))
+                }),
+            }
+    }
+}
+
+/// Returns whether a rule names the resource, with its subresource: `pods/log`.
+fn is_resource(rule: &str, resource: &ResourceAttributes<'_>) -> bool {
+    let (name, subresource) = rule.split_once('/').unwrap_or((rule, ""));
+    rule == "*" || (name == resource.resource && subresource == resource.subresource)
+}
+
+fn matches_path(url: &str, path: &str) -> bool {
+    url == path || url.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
+}
+
+impl Subject {
+    fn matches(&self, user: &Identity) -> bool {
+        let is = |named: &Option<Named>, matches: &dyn Fn(&str) -> bool| {
+            named.as_ref().is_some_and(|named| named.name == "*" || matches(&named.name))
+        };
+        match self.kind.as_str() {
+            "User" => is(&self.user, &|name| name == user.user),
+            "Group" => is(&self.group, &|name| user.groups.iter().any(|group| group == name)),
+            "ServiceAccount" => self.service_account.as_ref().is_some_and(|account| {
+                let name = user.user.strip_prefix("system:serviceaccount:");
+                let name = name.and_then(|name| name.split_once(':'));
+                name.is_some_and(|(namespace, name)| {
+                    namespace == account.namespace && (account.name == "*" || account.name == name)
+                })
+            }),
+            _ => false,
+        }
+    }
+}
