@@ -4,6 +4,8 @@ mod flow_control;
 
 mod policy;
 
+mod service_cidr;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -18,7 +20,11 @@ use crate::status::Status;
 use crate::storage::Key;
 
 /// Rebuilds the server's state from its storage, then creates the missing objects.
-pub(crate) async fn run(core: &Arc<Core>, apiserver_address: Ipv4Addr) -> Result<(), Status> {
+pub(crate) async fn run(
+    core: &Arc<Core>,
+    apiserver_address: Ipv4Addr,
+    service_cidr: &str,
+) -> Result<(), Status> {
     core.hooks.restore(core).await?;
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
         create_if_missing(core, ("", "namespaces"), "", json!({"metadata": {"name": name}}))
@@ -43,6 +49,7 @@ pub(crate) async fn run(core: &Arc<Core>, apiserver_address: Ipv4Addr) -> Result
         });
         create_if_missing(core, ("scheduling.k8s.io", "priorityclasses"), "", class).await?;
     }
+    service_cidr::run(core, service_cidr).await?;
     let service = json!({
         "metadata": {
             "name": "kubernetes",

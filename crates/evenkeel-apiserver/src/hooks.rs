@@ -10,6 +10,8 @@ mod namespace;
 
 mod persistent_volume_claim;
 
+mod event;
+
 mod flow_control;
 
 mod pod;
@@ -49,6 +51,8 @@ pub(crate) fn table(allocator: Allocator, webhooks: &Webhooks) -> HookTable {
                 Arc::new(persistent_volume_claim::PersistentVolumeClaims),
             ),
             ("", "pods", Arc::new(pod::Pods)),
+            ("", "events", Arc::new(event::Events)),
+            ("events.k8s.io", "events", Arc::new(event::Events)),
             (GROUP, "flowschemas", Arc::new(flow_control::FlowControl)),
             (GROUP, "prioritylevelconfigurations", Arc::new(flow_control::FlowControl)),
             ("batch", "jobs", Arc::new(job::Jobs)),

@@ -15,6 +15,7 @@ pub mod listen;
 
 pub mod identity;
 
+mod event_ttl;
 mod flow_control;
 mod handler;
 

@@ -28,6 +28,7 @@ use crate::body::Body;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
 use crate::context::{Components, Core, ShutdownSignal};
+use crate::event_ttl::EventTtl;
 use crate::flow_control::FlowControl;
 use crate::hooks::service::allocator::Allocator;
 use crate::identity::token_file::TokenFile;
@@ -67,6 +68,7 @@ pub struct Builder {
     durability: storage::Durability,
     window: Option<Window>,
     compaction_interval: Option<Duration>,
+    event_ttl: Option<Duration>,
     seed: Option<u64>,
     admission_plugins: admission::Selection,
     tokens: Option<TokenFile>,
@@ -346,6 +348,12 @@ impl Builder {
         self
     }
 
+    /// Sets how long events are kept after their last write; one hour by default, forever if zero.
+    pub fn event_ttl(mut self, ttl: Duration) -> Self {
+        self.event_ttl = Some(ttl);
+        self
+    }
+
     /// Makes the server reproducible: uids, generated names and jitter follow from `seed`, and
     /// wall-clock time starts at a fixed date and advances with tokio's clock.
     pub fn seed(mut self, seed: u64) -> Self {
@@ -467,6 +475,7 @@ impl Builder {
             },
         )
         .map_err(BuildError::Option)?;
+        let service_cidr = allocator.cidr();
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
         let webhooks = Webhooks::default();
@@ -495,6 +504,7 @@ impl Builder {
             rbac,
             hooks: hooks::table(allocator, &webhooks),
             flow_control: FlowControl::default(),
+            event_ttl: EventTtl::new(self.event_ttl),
             metrics: Metrics::default(),
             components: Components::default(),
             compactor: Compactor::new(self.compaction_interval),
@@ -502,7 +512,7 @@ impl Builder {
             stopping: self.stop_with.unwrap_or(stops),
             store,
         });
-        bootstrap::run(&core, apiserver_address)
+        bootstrap::run(&core, apiserver_address, &service_cidr)
             .await
             .map_err(|status| BuildError::Bootstrap(status.message().to_owned()))?;
         Ok(ApiServer {

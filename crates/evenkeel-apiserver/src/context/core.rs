@@ -8,6 +8,7 @@ use super::{Chain, Components, HookTable};
 use crate::authz::Authorizer;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
+use crate::event_ttl::EventTtl;
 use crate::flow_control::FlowControl;
 use crate::metrics::Metrics;
 use crate::rbac::Rbac;
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) rbac: Rbac,
     pub(crate) hooks: HookTable,
     pub(crate) flow_control: FlowControl,
+    pub(crate) event_ttl: EventTtl,
     /// The caller of webhooks.
     pub(crate) webhooks: webhook::Client,
     pub(crate) metrics: Metrics,

@@ -1,5 +1,7 @@
 //! Services: cluster IPs and node ports, and the endpoints of deleted Services.
 
+mod addresses;
+
 pub(crate) mod allocator;
 
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use evenkeel_kinds::strategy;
 use serde_json::Value;
 
+use self::addresses::Addresses;
 use self::allocator::{AllocateError, Allocator};
 use crate::codec;
 use crate::context::{Core, HookFuture, Hooks, RequestContext, Reservation};
@@ -21,11 +24,12 @@ use crate::storage::Record;
 /// The hooks of Services.
 pub(super) struct Services {
     allocator: Allocator,
+    addresses: Addresses,
 }
 
 impl Services {
     pub(super) fn new(allocator: Allocator) -> Self {
-        Self { allocator }
+        Self { allocator, addresses: Addresses::default() }
     }
 
     fn allocate(
@@ -78,6 +82,14 @@ impl Hooks for Services {
         strategy::service_as_stored(&codec::value(&cx.resource, record).ok()?)
     }
 
+    fn after_write<'a>(
+        &'a self,
+        cx: &'a RequestContext,
+        record: &'a Record,
+    ) -> Option<HookFuture<'a>> {
+        Some(Box::pin(self.addresses.update(&cx.core, record)))
+    }
+
     fn after_delete<'a>(
         &'a self,
         cx: &'a RequestContext,
@@ -85,13 +97,17 @@ impl Hooks for Services {
         record: &'a Record,
     ) -> Option<HookFuture<'a>> {
         self.allocator.release(last);
-        Some(Box::pin(remove_endpoints(cx, record)))
+        Some(Box::pin(async move {
+            self.addresses.remove(&cx.core, record).await;
+            remove_endpoints(cx, record).await;
+        }))
     }
 
     fn restore<'a>(&'a self, core: &'a Arc<Core>) -> Option<HookFuture<'a, Result<(), Status>>> {
         Some(Box::pin(async move {
             for record in super::stored(core, "", "services")? {
                 self.allocator.restore(&record);
+                self.addresses.update(core, &record).await;
             }
             Ok(())
         }))

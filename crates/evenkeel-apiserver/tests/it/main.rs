@@ -80,6 +80,10 @@ mod limits;
 
 mod flow_control;
 
+mod event_ttl;
+
+mod service_cidr;
+
 mod many_servers;
 
 // Other clients.

@@ -58,6 +58,8 @@ pub struct Settings {
     pub service_account_issuers: Vec<String>,
     /// The interval of compactions; the server's default if `None`.
     pub compaction_interval: Option<Duration>,
+    /// How long events are kept; the server's default if `None`.
+    pub event_ttl: Option<Duration>,
     /// How many reading requests are served at once; the server's default if none.
     pub max_requests_in_flight: Option<usize>,
     /// How many writing requests are served at once; the server's default if none.
@@ -126,6 +128,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "cidrs",
         "CIDR ranges of Service cluster IPs. Default: 10.0.0.0/24.",
     ),
+    Flag::value("event-ttl", "duration", "How long events are kept. Default: 1h."),
     Flag::value("service-account-issuer", "strings", "Issuers of service account tokens."),
     Flag::value("service-account-key-file", "files", "Keys to verify service account tokens with."),
     Flag::value(
@@ -199,6 +202,7 @@ impl Config {
             disable_admission_plugins: flags.list("disable-admission-plugins"),
             service_cidrs: service_cidrs(flags)?,
             compaction_interval: duration(flags, "etcd-compaction-interval")?,
+            event_ttl: duration(flags, "event-ttl")?,
             max_requests_in_flight: limit(flags, "max-requests-inflight")?,
             max_mutating_requests_in_flight: limit(flags, "max-mutating-requests-inflight")?,
             // Repeatable, but not split at commas: an issuer may contain one.

@@ -34,6 +34,9 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
     if let Some(interval) = settings.compaction_interval {
         builder = builder.compaction_interval(interval);
     }
+    if let Some(ttl) = settings.event_ttl {
+        builder = builder.event_ttl(ttl);
+    }
     let mut limits = Limits::default();
     if let Some(reads) = settings.max_requests_in_flight {
         limits.reads_in_flight = reads;

@@ -131,6 +131,11 @@ impl Allocator {
         Ok(Self { base, size, allocations: Allocations::default() })
     }
 
+    /// Returns the range, in canonical form.
+    pub(crate) fn cidr(&self) -> String {
+        format!("{}/{}", Ipv4Addr::from(self.base), self.size.leading_zeros() + 1)
+    }
+
     /// Returns the cluster IP of the API server itself.
     pub(crate) fn apiserver_address(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.base + 1)

@@ -1,0 +1,136 @@
+//! Deletes events after their TTL, which each write starts again, as kube-apiserver does with leases
+//! of etcd.
+//!
+//! Events are indexed by the time they expire. One task waits for the earliest; it starts with the
+//! first event, and ends with the server.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::context::Core;
+use crate::storage::{Key, Record, WriteError};
+
+/// The default of kube-apiserver's `--event-ttl`.
+const DEFAULT: Duration = Duration::from_secs(60 * 60);
+
+/// The time after which events are deleted, and when that is.
+pub(crate) struct EventTtl {
+    /// `None` if events do not expire.
+    ttl: Option<Duration>,
+    index: Mutex<Index>,
+    /// The earliest time has changed.
+    changed: Arc<Notify>,
+    task: Mutex<JoinSet<()>>,
+}
+
+/// The events by the time they expire. Each is in it once, with the revision that expires.
+#[derive(Default)]
+struct Index {
+    by_time: BTreeSet<(Instant, Key)>,
+    by_key: HashMap<Key, (Instant, u64)>,
+}
+
+impl EventTtl {
+    /// Creates an empty index. A TTL of zero keeps events; `None` is the default TTL.
+    pub(crate) fn new(ttl: Option<Duration>) -> Self {
+        Self {
+            ttl: Some(ttl.unwrap_or(DEFAULT)).filter(|ttl| !ttl.is_zero()),
+            index: Mutex::default(),
+            changed: Arc::default(),
+            task: Mutex::default(),
+        }
+    }
+
+    /// Starts the TTL of an event that was written `age` ago.
+    pub(crate) fn start(&self, core: &Arc<Core>, event: &Record, age: Duration) {
+        let Some(ttl) = self.ttl else { return };
+        let due = Instant::now() + ttl.saturating_sub(age);
+        let is_first = self.index.lock().insert(event.key.clone(), due, event.revision);
+        let mut task = self.task.lock();
+        if task.is_empty() {
+            let stopping = core.stopping.clone();
+            task.spawn(run(Arc::downgrade(core), self.changed.clone(), stopping));
+        } else if is_first {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Removes a deleted event from the index.
+    pub(crate) fn forget(&self, event: &Record) {
+        self.index.lock().remove(&event.key);
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.index.lock().by_time.first().map(|(due, _)| *due)
+    }
+}
+
+impl Index {
+    /// Adds an event or moves it. Returns whether it is the first to expire.
+    fn insert(&mut self, key: Key, due: Instant, revision: u64) -> bool {
+        self.remove(&key);
+        self.by_time.insert((due, key.clone()));
+        let is_first = self.by_time.first().is_some_and(|(_, first)| *first == key);
+        self.by_key.insert(key, (due, revision));
+        is_first
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some((due, _)) = self.by_key.remove(key) {
+            self.by_time.remove(&(due, key.clone()));
+        }
+    }
+
+    /// Removes the first event that has expired, and returns it with its revision.
+    fn pop(&mut self, now: Instant) -> Option<(Key, u64)> {
+        let (due, key) = self.by_time.first()?;
+        if *due > now {
+            return None;
+        }
+        let key = key.clone();
+        let revision = self.by_key.get(&key).map(|(_, revision)| *revision);
+        self.remove(&key);
+        Some((key, revision?))
+    }
+}
+
+async fn run(core: Weak<Core>, changed: Arc<Notify>, mut stopping: watch::Receiver<bool>) {
+    loop {
+        let Some(due) = core.upgrade().map(|core| core.event_ttl.next_due()) else { return };
+        let expiry = async {
+            match due {
+                Some(due) => sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            // An error means that the server was dropped.
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+            () = changed.notified() => continue,
+            () = expiry => {}
+        }
+        let Some(core) = core.upgrade() else { return };
+        expire(&core).await;
+    }
+}
+
+/// Deletes the events that have expired. An event that was written again has a later revision, and
+/// is kept.
+async fn expire(core: &Core) {
+    let Some(events) = core.builtin("", "events") else { return };
+    let now = Instant::now();
+    loop {
+        let Some((key, revision)) = core.event_ttl.index.lock().pop(now) else { return };
+        match events.table.delete(key, revision, None).await {
+            Ok(_) | Err(WriteError::Conflict(_)) => {}
+            Err(error) => tracing::warn!(%error, "cannot delete an expired event"),
+        }
+    }
+}
