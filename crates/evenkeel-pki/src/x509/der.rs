@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the next value with its tag and length.
-    pub(super) fn raw(&mut self, tag: Tag, missing: &'static str) -> Result<&'a [u8], Error> {
+    pub(crate) fn raw(&mut self, tag: Tag, missing: &'static str) -> Result<&'a [u8], Error> {
         let before = self.0;
         self.enter(tag, missing)?;
         Ok(&before[..before.len() - self.0.len()])
@@ -104,13 +104,6 @@ impl<'a> Reader<'a> {
             (found, value) if found == tag => Ok(Reader(value)),
             _ => Err(Error::Malformed(missing)),
         }
-    }
-
-    /// Returns the next value as it is encoded; it must have the tag `tag`.
-    pub(crate) fn raw(&mut self, tag: Tag, missing: &'static str) -> Result<&'a [u8], Error> {
-        let start = self.0;
-        self.enter(tag, missing)?;
-        Ok(&start[..start.len() - self.0.len()])
     }
 
     /// Skips the next value if it has the tag `tag`.
