@@ -10,7 +10,7 @@ mod index;
 #[cfg(test)]
 mod tests;
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -49,6 +49,14 @@ impl Slot {
     fn new(entry: &Arc<Entry>) -> Self {
         Self { key: entry.meta().key.clone(), entry: entry.clone() }
     }
+}
+
+/// Returns the hash of a key. Keys are hashed alone, so they need no terminator as a `str` has.
+#[inline]
+fn hash_of(hasher: &FixedState, key: &Key) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write(key.as_str().as_bytes());
+    hasher.finish()
 }
 
 /// Returns the shard of a hash, of which the tables use the lowest and highest bits.
@@ -91,7 +99,7 @@ impl Store {
 
     #[inline]
     fn hash(&self, key: &Key) -> u64 {
-        self.hasher.hash_one(key.as_str())
+        hash_of(&self.hasher, key)
     }
 
     #[inline]

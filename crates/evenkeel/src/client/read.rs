@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::Client;
 use super::error::Error;
 use super::lazy::LazyList;
-use crate::cache::{Cache, Entry, Query};
+use crate::cache::{Cache, Entry, Query, ReadError};
 use crate::journal::ReadRecord;
 use crate::key::Key;
 use crate::kind::{AnyObject, Kind, Object};
@@ -44,7 +44,13 @@ impl Client {
         }
         let kind = Kind::of::<K>();
         self.shared.cache.serves::<K>(&kind);
-        self.get_as(kind, key).await
+        // `get_as`, written out: each async function in between makes the future larger.
+        loop {
+            match self.try_get(&kind, key).map_err(|error| self.recover(&kind, error)) {
+                Ok(read) => return read,
+                Err(recovery) => recovery.await?,
+            }
+        }
     }
 
     /// Returns the object of `kind` from the cache as `K`, if it exists.
@@ -53,26 +59,38 @@ impl Client {
         kind: Kind,
         key: &Key,
     ) -> Result<Option<Arc<K>>, Error> {
-        if let Some((object, version)) = self.shared.cache.get_decoded(&kind, key) {
-            self.record_get(&kind, key, Some(version));
-            return Ok(Some(object));
-        }
-        // `read_through`, written out: each async function in between makes the future larger.
-        let cache = &self.shared.cache;
         loop {
-            let error = match cache.get(&kind, key) {
-                Ok(Some(entry)) => {
-                    self.record_get(&kind, key, Some(entry.meta().version()));
-                    return Ok(Some(cache.typed_by_key(&entry)?));
-                }
-                Ok(None) => {
-                    self.record_get(&kind, key, None);
-                    return Ok(None);
-                }
-                Err(error) => error,
-            };
-            cache.recover(&kind, error, &self.live()).await?;
+            match self.try_get(&kind, key).map_err(|error| self.recover(&kind, error)) {
+                Ok(read) => return read,
+                Err(recovery) => recovery.await?,
+            }
         }
+    }
+
+    /// Reads without waiting; fails if the cache cannot serve the read yet.
+    fn try_get<K: AnyObject>(
+        &self,
+        kind: &Kind,
+        key: &Key,
+    ) -> Result<Result<Option<Arc<K>>, Error>, ReadError> {
+        let cache = &self.shared.cache;
+        if let Some((object, version)) = cache.get_decoded(kind, key) {
+            self.record_get(kind, key, Some(version));
+            return Ok(Ok(Some(object)));
+        }
+        let entry = cache.get(kind, key)?;
+        self.record_get(kind, key, entry.as_ref().map(|entry| entry.meta().version()));
+        Ok(entry.map(|entry| cache.typed_by_key(&entry)).transpose().map_err(Error::from))
+    }
+
+    /// Waits until the read that failed with `error` can be repeated. Boxed with all it needs: it
+    /// is rare, and the future of every read would be larger.
+    fn recover<'a>(
+        &'a self,
+        kind: &'a Kind,
+        error: ReadError,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+        Box::pin(async move { self.shared.cache.recover(kind, error, &self.live()).await })
     }
 
     /// Returns the object's metadata and JSON from the cache without decoding it, if it exists.

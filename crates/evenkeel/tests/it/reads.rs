@@ -40,7 +40,7 @@ async fn the_future_of_a_read_is_small() {
     let (manager, running) = caching(&world).await;
     let (client, key) = (manager.client(), key("a"));
     let size = size_of_val(&client.get::<ConfigMap>(&key));
-    assert!(size <= 256, "{size}");
+    assert!(size <= 96, "{size}");
     stop(&manager, running).await;
 }
 

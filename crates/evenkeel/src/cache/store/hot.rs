@@ -8,7 +8,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +15,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 
-use super::{SHARDS, shard_of};
+use super::{SHARDS, hash_of, shard_of};
 use crate::cache::entry::Typed;
 use crate::key::Key;
 use crate::version::Version;
@@ -85,7 +84,7 @@ impl HotReader {
     /// Returns the object of `key` if it is kept decoded as `K`.
     #[inline]
     pub(in crate::cache) fn get<K: Send + Sync + 'static>(&self, key: &Key) -> Option<Arc<K>> {
-        let hash = self.hasher.hash_one(key.as_str());
+        let hash = hash_of(&self.hasher, key);
         self.objects.of::<K>()?.see(hash, key, |object, _| object.clone())
     }
 }
