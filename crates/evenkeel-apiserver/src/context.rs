@@ -211,11 +211,11 @@ impl Remote {
 }
 
 impl Warnings {
-    /// Adds a warning, once. Control characters are not valid in a header.
+    /// Adds a warning, once; an empty one is not sent. Control characters are not valid in a header.
     pub(crate) fn add(&self, text: impl Into<String>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = text.into();
-        if !all.contains(&text) {
+        if !text.is_empty() && !all.contains(&text) {
             all.push(text);
         }
     }

@@ -14,9 +14,12 @@ mod registered;
 
 mod resolve;
 
+mod review;
+
 mod target;
 
 mod tls;
 
 pub(crate) use client::{Call, Client, Reach};
+pub(crate) use review::decode_review;
 pub(crate) use target::Target;

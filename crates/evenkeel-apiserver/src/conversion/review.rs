@@ -6,9 +6,8 @@ use evenkeel_types::go::{self, Quoted};
 use serde_json::Value;
 
 use crate::context::Core;
-use crate::json;
 use crate::registry::custom::Conversion;
-use crate::webhook::Call;
+use crate::webhook::{Call, decode_review};
 
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
@@ -60,16 +59,7 @@ fn encode(version: &str, uid: &str, to: &str, objects: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn decode(body: &[u8], version: &str, uid: &str) -> Result<Vec<Value>, String> {
-    let (mut review, _) = json::decode(body)
-        .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
-    if !review.is_object() {
-        return Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value \
-             of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-             \"json:\\\"kind,omitempty\\\"\" }}",
-            go::json_kind(&review)
-        ));
-    }
+    let mut review = Value::Object(decode_review(body)?);
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let (api_version, kind) = (text(&review["apiVersion"]), text(&review["kind"]));
     let expected = format!("{GROUP}/{version}");

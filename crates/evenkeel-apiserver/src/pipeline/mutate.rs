@@ -3,6 +3,7 @@
 use evenkeel_kinds::defaults::Applied;
 use serde_json::Value;
 
+use super::checks::{check_name, check_namespace};
 use super::decode;
 use super::manage::Managed;
 use crate::context::{Attributes, Operation, RequestContext};
@@ -21,7 +22,11 @@ impl Mutated {
 }
 
 pub(crate) async fn on_create(cx: &RequestContext, object: Managed) -> Result<Mutated, Status> {
-    mutate(cx, Operation::Create, object, None).await
+    let mutated = mutate(cx, Operation::Create, object, None).await?;
+    if cx.name.is_some() {
+        check_name(cx, mutated.value())?;
+    }
+    Ok(mutated)
 }
 
 pub(crate) async fn on_update(
@@ -55,6 +60,8 @@ async fn mutate(
 ) -> Result<Mutated, Status> {
     let mut attributes = Attributes::new(cx, operation, Some(&mut object), old);
     cx.core.admission.mutate(&mut attributes).await?;
+    // Webhooks may have changed what was checked before.
+    check_namespace(cx, &mut object)?;
     decode::warn_duplicate_owners(cx, &mut object, " after mutating admission happens");
     Ok(Mutated { object, applied })
 }

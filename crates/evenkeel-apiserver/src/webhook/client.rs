@@ -103,10 +103,17 @@ impl Client {
             let url = format!("https://{authority}{path}");
             format!("Post {}: {why}", Quoted(&url))
         })?;
-        if (200..=206).contains(&response.status.as_u16()) {
-            Ok(response.body)
-        } else {
-            Err(error::message(&response))
+        match response.status.as_u16() {
+            code @ 200..=206 if response.body.is_empty() => {
+                let given = response.headers.get(CONTENT_TYPE);
+                let content_type = given.and_then(|value| value.to_str().ok());
+                Err(format!(
+                    "0-length response with status code: {code} and content type: {}",
+                    content_type.unwrap_or("application/json")
+                ))
+            }
+            200..=206 => Ok(response.body),
+            _ => Err(error::message(&response)),
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) struct Response {
 
 /// Why there is no response.
 pub(super) enum Failure {
-    /// The webhook closed the connection before it responded; another one may work.
+    /// The webhook closed the connection before the request was sent; another one may work.
     Closed(String),
     Other(String),
 }
@@ -86,8 +86,8 @@ impl Connection {
             sender.ready().await.map_err(|error| Failure::Closed(reason(&error)))?;
             let response = sender.send_request(request).await.map_err(|error| {
                 let why = reason(&error);
-                let early = error.is_canceled() || is_end(&error);
-                if early { Failure::Closed(why) } else { Failure::Other(why) }
+                // Sent but not answered, it may have been processed.
+                if error.is_canceled() { Failure::Closed(why) } else { Failure::Other(why) }
             })?;
             let (parts, body) = response.into_parts();
             let body = read(body, max_response).await.map_err(Failure::Other)?;

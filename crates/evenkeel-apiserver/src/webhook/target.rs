@@ -48,7 +48,7 @@ impl Target {
         let ca_bundle = STANDARD.decode(ca_bundle).map_err(|why| why.to_string())?;
         Ok(Self {
             place,
-            path: if path.starts_with('/') { path } else { format!("/{path}") },
+            path: clean(&path),
             ca_bundle,
             connector: OnceLock::new(),
             idle: Mutex::default(),
@@ -99,6 +99,19 @@ impl Target {
     }
 }
 
+/// Returns the shortest equivalent path, as upstream's client does: envtest writes `//path`.
+fn clean(path: &str) -> String {
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => _ = segments.pop(),
+            segment => segments.push(segment),
+        }
+    }
+    format!("/{}", segments.join("/"))
+}
+
 fn parse_url(url: &str) -> Result<(Place, String), String> {
     let unparsable = |why: String| format!("Unparsable URL: {why}");
     let uri: Uri = url.parse().map_err(|why: http::uri::InvalidUri| unparsable(why.to_string()))?;
@@ -131,6 +144,17 @@ mod tests {
         assert_eq!(target.authority(), "hooks.prod.svc:443");
         assert_eq!(target.server_name(), "hooks.prod.svc");
         assert_eq!(target.path_and_query(10), "/mutate?timeout=10s");
+    }
+
+    #[test]
+    fn paths_are_cleaned() {
+        for (path, cleaned) in
+            [("", "/"), ("//a", "/a"), ("/a/", "/a"), ("/a/./b/../c", "/a/c"), ("/../a", "/a")]
+        {
+            let url = format!("https://127.0.0.1:1{path}");
+            let target = Target::parse(&json!({ "url": url })).unwrap();
+            assert_eq!(target.path_and_query(1), format!("{cleaned}?timeout=1s"), "{path}");
+        }
     }
 
     #[test]

@@ -142,6 +142,8 @@ async fn failed_call_is_decided_by_the_failure_policy() {
             "missing" => (404, String::new()),
             "redirect" => (302, String::new()),
             "garbage" => (200, "{".to_owned()),
+            "text" => (200, "not json".to_owned()),
+            "empty" => (200, String::new()),
             "second" => (200, format!("{}{{}}", allow(request))),
             "absent" => {
                 reply(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}))
@@ -185,6 +187,21 @@ async fn failed_call_is_decided_by_the_failure_policy() {
             "garbage",
             format!(
                 "{called}couldn't get version/kind; json parse error: unexpected end of JSON input"
+            ),
+        ),
+        (
+            "text",
+            format!(
+                "{called}couldn't get version/kind; json parse error: json: cannot unmarshal \
+                 string into Go value of type struct {{ APIVersion string \
+                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                 \"json:\\\"kind,omitempty\\\"\" }}"
+            ),
+        ),
+        (
+            "empty",
+            format!(
+                "{called}0-length response with status code: 200 and content type: application/json"
             ),
         ),
         (
@@ -406,6 +423,32 @@ async fn patch_of_a_deleted_object_and_unusable_patches_are_refused() {
         "Internal error occurred: admission webhook \"w.example.com\" attempted to modify the \
          object, which is not supported for this operation",
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn patch_cannot_move_or_rename_an_object_or_change_its_kind() {
+    let cluster = Cluster::new().await;
+    let webhook = Webhook::new(|request| {
+        let (path, value) = match request["name"].as_str().unwrap_or("") {
+            "moved" => ("/metadata/namespace", "other"),
+            "renamed" => ("/metadata/name", "other"),
+            _ => ("/kind", "Pod"),
+        };
+        patched(request, json!([{"op": "replace", "path": path, "value": value}]))
+    });
+    let client = webhook.register(&cluster, "w");
+    install(&cluster, MUTATING, "w", &client, |_| ()).await;
+    let why =
+        "the namespace of the provided object does not match the namespace sent on the request";
+    let response = cluster.post(CONFIG_MAPS, config_map("moved", json!({}))).await;
+    response.expect_error(400, "BadRequest", why);
+    let path = format!("{CONFIG_MAPS}/renamed");
+    let response = cluster.apply(&path, "m", config_map("renamed", json!({}))).await;
+    let why = "the name of the object (other) does not match the name on the URL (renamed)";
+    response.expect_error(400, "BadRequest", why);
+    let response = cluster.post(CONFIG_MAPS, config_map("kind", json!({}))).await;
+    let why = "converting (v1.Pod) to (core.ConfigMap): unknown conversion";
+    response.expect_error(500, "", why);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use evenkeel_kinds::empty::EmptyFields;
 use evenkeel_kinds::{convert, defaults};
 use evenkeel_schema::metadata::{Malformed, coerce};
 use evenkeel_types::Gvk;
+use evenkeel_types::go::Quoted;
 use serde_json::Value;
 
 use crate::codec;
@@ -46,10 +47,7 @@ pub(super) fn decode(resource: &Resource, kind: Gvk<'_>, object: &mut Value) -> 
             api_version => Gvk::from_api_version(api_version, kind_or_default),
         };
         if given != kind {
-            return Err(Status::internal(format_args!(
-                "converting ({}.{}) to ({}.{}): unknown conversion",
-                given.version, given.kind, kind.version, kind.kind
-            )));
+            return Err(other_kind(resource, given));
         }
         object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.kind.into();
@@ -74,6 +72,25 @@ pub(super) fn decode(resource: &Resource, kind: Gvk<'_>, object: &mut Value) -> 
         _ => return Err(Status::internal(format_args!("{} has no metadata", resource.kind))),
     }
     Ok(())
+}
+
+/// Returns the error of a patch that changes the kind of an object.
+fn other_kind(resource: &Resource, given: Gvk<'_>) -> Status {
+    if evenkeel_types::lookup(given).is_none() {
+        return Status::internal(format_args!(
+            "no kind {} is registered for version {} in scheme \
+             \"pkg/api/legacyscheme/scheme.go:30\"",
+            Quoted(given.kind),
+            Quoted(&given.api_version())
+        ));
+    }
+    let expected = resource.go_type("");
+    let expected = expected.trim_start_matches('*');
+    let why = format!(
+        "converting ({}.{}) to ({expected}): unknown conversion",
+        given.version, given.kind
+    );
+    Status::without_reason(500, why)
 }
 
 /// Sets the defaults of a patched object.

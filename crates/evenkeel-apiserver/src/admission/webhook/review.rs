@@ -15,6 +15,7 @@ use super::rules;
 use crate::context::{Attributes, Operation};
 use crate::json;
 use crate::registry::resource::Resource;
+use crate::webhook::decode_review;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
@@ -187,17 +188,7 @@ pub(super) fn decode(
     uid: &str,
     mutating: bool,
 ) -> Result<Response, Invalid> {
-    let (review, _) = json::decode(body).map_err(|why| {
-        Invalid::Undecodable(format!("couldn't get version/kind; json parse error: {why}"))
-    })?;
-    let Value::Object(review) = review else {
-        return Err(Invalid::Undecodable(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value \
-             of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-             \"json:\\\"kind,omitempty\\\"\" }}",
-            go::json_kind(&review)
-        )));
-    };
+    let review = decode_review(body).map_err(Invalid::Undecodable)?;
     check_kind(&review, version).map_err(Invalid::Undecodable)?;
     let response = match review.get("response") {
         None | Some(Value::Null) => {
