@@ -199,7 +199,11 @@ impl Batch<'_> {
         let text = |object: &Value, field: &str| object[field].as_str().unwrap_or("").to_owned();
         let kind = text(&converted, "kind");
         if !converted.is_object() || kind.is_empty() {
-            return Err(invalid(format!("Object 'Kind' is missing in '{converted}'")));
+            let why = match &converted {
+                Value::Null => "unexpected end of JSON input".to_owned(),
+                other => format!("Object 'Kind' is missing in '{other}'"),
+            };
+            return Err(if self.list { invalid(why) } else { why });
         }
         let received = text(&converted, "apiVersion");
         if received != self.to {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_types::Gvk;
 use evenkeel_types::go::{self, Quoted};
 use serde_json::Value;
 
@@ -64,8 +65,10 @@ fn decode(body: &[u8], version: &str, uid: &str) -> Result<Vec<Value>, String> {
     let (api_version, kind) = (text(&review["apiVersion"]), text(&review["kind"]));
     let expected = format!("{GROUP}/{version}");
     let is_expected = api_version == expected && kind == KIND;
-    let is_unset = api_version.is_empty() && kind.is_empty();
-    if !is_expected && !is_unset {
+    // What is missing is verified later.
+    let is_other =
+        (!api_version.is_empty() && api_version != expected) || (!kind.is_empty() && kind != KIND);
+    if is_other {
         return Err(format!(
             "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
             Quoted(&kind),
@@ -75,8 +78,10 @@ fn decode(body: &[u8], version: &str, uid: &str) -> Result<Vec<Value>, String> {
     // The first version verified neither its own kind nor the uid.
     let strict = version == "v1";
     if strict && !is_expected {
+        let gvk = Gvk::from_api_version(&api_version, &kind);
         return Err(format!(
-            "expected webhook response of {GROUP}/v1, Kind={KIND}, got /, Kind={kind}"
+            "expected webhook response of {GROUP}/v1, Kind={KIND}, got {}/{}, Kind={kind}",
+            gvk.group, gvk.version
         ));
     }
     let response = &mut review["response"];

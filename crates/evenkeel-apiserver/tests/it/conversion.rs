@@ -290,6 +290,8 @@ async fn failed_conversions_are_reported() {
             "uid" => response["response"]["uid"] = "other".into(),
             "few" => response["response"]["convertedObjects"] = json!([]),
             "absent" => response["response"] = Value::Null,
+            "kind" => _ = response.as_object_mut().unwrap().remove("kind"),
+            "null" => response["response"]["convertedObjects"] = json!([null]),
             "garbage" => return (200, "{".to_owned()),
             "error" => return (500, "broken".to_owned()),
             _ => {}
@@ -308,6 +310,14 @@ async fn failed_conversions_are_reported() {
                 .to_owned(),
         ),
         ("absent", format!("{failed}no response provided")),
+        (
+            "kind",
+            format!(
+                "{failed}expected webhook response of apiextensions.k8s.io/v1, \
+                 Kind=ConversionReview, got apiextensions.k8s.io/v1, Kind="
+            ),
+        ),
+        ("null", "unexpected end of JSON input".to_owned()),
         (
             "garbage",
             format!(
