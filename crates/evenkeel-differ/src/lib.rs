@@ -35,6 +35,8 @@ mod pair;
 
 mod shrink;
 
+mod webhooks;
+
 // Results.
 mod report;
 
@@ -50,3 +52,4 @@ pub use run::{RunError, RunOptions, StepResponse, run};
 pub use sequence::{Sequence, Step};
 pub use server::{InProcess, Real, Server};
 pub use shrink::shrink;
+pub use webhooks::{WebhookAddress, WebhookServer, WebhookServerError};

@@ -13,7 +13,8 @@ use evenkeel_differ::coverage::Coverage;
 use evenkeel_differ::generate::{self, Theme, shared_crds};
 use evenkeel_differ::transcript::Transcript;
 use evenkeel_differ::{
-    Difference, Finding, KnownDifferences, Pair, RunError, Sequence, Server, render_report, shrink,
+    Difference, Finding, KnownDifferences, Pair, RunError, Sequence, Server, WebhookServer,
+    render_report, shrink,
 };
 use evenkeel_upstream::{Cluster, Options, locate};
 use tokio::sync::Semaphore;
@@ -143,7 +144,14 @@ async fn start_pair(prefix: &str) -> anyhow::Result<Arc<Pair>> {
     let upstream = start_upstream().await?;
     let ours = Server::ours(ApiServer::builder().build().await?);
     shared_crds::create(&ours).await?;
-    Ok(Arc::new(Pair::new(upstream, ours, prefix)))
+    let webhooks = WebhookServer::start(now_unix()).await?;
+    Ok(Arc::new(Pair::new(upstream, ours, prefix).with_webhooks(webhooks)))
+}
+
+fn now_unix() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "kube-apiserver uses the wall clock, too")]
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).map_or(0, |passed| passed.as_secs())
 }
 
 async fn run(options: Run) -> anyhow::Result<bool> {

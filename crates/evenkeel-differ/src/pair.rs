@@ -11,6 +11,7 @@ use crate::known::KnownDifferences;
 use crate::run::{RunError, RunOptions, Session, StepResponse, compact_and_wait, run};
 use crate::sequence::{Sequence, Step};
 use crate::server::Server;
+use crate::webhooks::{WebhookAddress, WebhookServer};
 
 /// Two servers to compare: kube-apiserver as the reference, and the one under test.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct Pair {
     prefix: String,
     /// Number of runs; each has a new namespace.
     runs: AtomicUsize,
+    webhooks: Option<WebhookServer>,
 }
 
 /// The result of one sequence.
@@ -100,7 +102,17 @@ const EXPIRED: u16 = 410;
 impl Pair {
     /// Creates a pair on which namespaces that begin with `prefix` are unused.
     pub fn new(upstream: Server, ours: Server, prefix: impl Into<String>) -> Self {
-        Self { upstream, ours, prefix: prefix.into(), runs: AtomicUsize::new(0) }
+        Self { upstream, ours, prefix: prefix.into(), runs: AtomicUsize::new(0), webhooks: None }
+    }
+
+    /// Sets the webhooks that sequences configure.
+    #[must_use]
+    pub fn with_webhooks(self, webhooks: WebhookServer) -> Self {
+        Self { webhooks: Some(webhooks), ..self }
+    }
+
+    fn webhooks(&self) -> WebhookAddress {
+        self.webhooks.as_ref().map(|server| server.address().clone()).unwrap_or_default()
     }
 
     /// Runs a sequence on both servers, in a new namespace.
@@ -136,9 +148,10 @@ impl Pair {
         confirms: bool,
     ) -> Result<Finding, RunError> {
         let namespace = self.namespace();
-        let options = RunOptions { namespace: namespace.clone(), expected: None, confirms };
-        let upstream = run(&self.upstream, sequence, options).await?;
-        let options = RunOptions { namespace, expected: Some(upstream.clone()), confirms };
+        let webhooks = self.webhooks();
+        let options = RunOptions { namespace, expected: None, confirms, webhooks };
+        let upstream = run(&self.upstream, sequence, options.clone()).await?;
+        let options = RunOptions { expected: Some(upstream.clone()), ..options };
         let ours = run(&self.ours, sequence, options).await?;
         Ok(Finding::new(sequence, canonical(&upstream), canonical(&ours), known))
     }
@@ -154,7 +167,8 @@ impl Pair {
     ) -> Vec<Result<Finding, RunError>> {
         let runs = sequences.iter().map(|sequence| {
             let namespace = self.namespace();
-            (sequence.clone(), RunOptions { namespace, expected: None, confirms })
+            let webhooks = self.webhooks();
+            (sequence.clone(), RunOptions { namespace, expected: None, confirms, webhooks })
         });
         let runs: Vec<_> = runs.collect();
         let upstream = run_together(&self.upstream, runs.clone()).await;

@@ -25,6 +25,7 @@ use crate::generate::shared_crds;
 use crate::layout::Layout;
 use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, unset_at};
 use crate::server::{ResponseBody, Server};
+use crate::webhooks::WebhookAddress;
 
 /// A watch is complete after this long without an event.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -116,6 +117,8 @@ pub struct RunOptions {
     pub expected: Option<Vec<StepResponse>>,
     /// Whether the run confirms a difference, and waits longer for events.
     pub confirms: bool,
+    /// The webhooks that the sequence may configure.
+    pub webhooks: WebhookAddress,
 }
 
 /// Runs all steps and returns the response to each.
@@ -166,6 +169,9 @@ impl Session {
         options: RunOptions,
     ) -> Result<Self, RunError> {
         let mut state = State::new(server.clone(), &options.namespace);
+        let WebhookAddress { url, ca_bundle } = options.webhooks;
+        state.variables.insert("webhook".to_owned(), url.into());
+        state.variables.insert("ca".to_owned(), ca_bundle.into());
         if options.confirms {
             state.idle_timeout = CONFIRMING_IDLE_TIMEOUT;
         }

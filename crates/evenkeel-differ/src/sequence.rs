@@ -20,7 +20,8 @@
 //! - compact: true                      # compacts to the current revision; watches end
 //! ```
 //!
-//! `${ns}` is a namespace and `${group}` an API group unique to the sequence. A string that
+//! `${ns}` is a namespace and `${group}` an API group unique to the sequence; `${webhook}` is the URL
+//! of a webhook server that both servers can call (`src/webhooks.rs`), `${ca}` its caBundle. A string that
 //! consists only of `${name}` becomes the saved value with its type. Inside a longer text, a value
 //! that was absent from the response is empty. An unknown name stays as written, on both servers.
 
@@ -41,7 +42,8 @@ pub struct Sequence {
     /// What the sequence covers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Run only against kube-apiserver: the responses are too large for a transcript.
+    /// Run only against kube-apiserver: the responses are too large for a transcript, or it
+    /// configures webhooks, which a server in virtual time does not call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
     /// The steps, in order.
