@@ -7,6 +7,7 @@ use super::checks::{check_name, check_namespace};
 use super::decode;
 use super::manage::Managed;
 use crate::context::{Attributes, Operation, RequestContext};
+use crate::request::route::Verb;
 use crate::status::Status;
 
 /// An object after mutating admission.
@@ -23,7 +24,8 @@ impl Mutated {
 
 pub(crate) async fn on_create(cx: &RequestContext, object: Managed) -> Result<Mutated, Status> {
     let mutated = mutate(cx, Operation::Create, object, None).await?;
-    if cx.name.is_some() {
+    // A POST ignores the name in the URL of a custom resource.
+    if cx.name.is_some() && cx.verb != Verb::Create {
         check_name(cx, mutated.value())?;
     }
     Ok(mutated)
