@@ -81,6 +81,7 @@ enum Scenario {
     Create,
     CreateDurable,
     CreateTls,
+    Webhook,
     ListTls,
     ListPods,
     Fanout,
@@ -155,6 +156,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::CreateTls) {
         threads()?.block_on(scenario::create::over_tls(report, rival.as_ref()))?;
+    }
+    if wanted(Scenario::Webhook) {
+        one_thread()?.block_on(scenario::webhook::webhook(report))?;
     }
     if wanted(Scenario::ListTls) {
         threads()?.block_on(scenario::read::list(report, rival.as_ref()))?;

@@ -22,6 +22,8 @@ pub(crate) mod queue;
 
 pub(crate) mod read;
 
+pub(crate) mod webhook;
+
 use bytes::Bytes;
 use http::Method;
 
