@@ -50,7 +50,8 @@ where
         let remote = remote.map(Arc::new);
         let impersonated = impersonate::impersonate(&*core.authorizer, authenticated?)?;
         classify(core, &impersonated, &flow);
-        let authorized = authorize::authorize(&*core.authorizer, impersonated)?;
+        let authorized =
+            authorize::authorize(&*core.authorizer, core.access.as_ref(), impersonated)?;
         // Cancels with this future: when the client disconnects or the request times out.
         let _cancel_on_drop = remote.as_ref().map(|remote| remote.cancellation.drop_guard());
         match authorized.route() {

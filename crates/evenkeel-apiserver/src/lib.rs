@@ -59,6 +59,8 @@ pub mod storage;
 mod compactor;
 
 // Shared by all of the above.
+mod access;
+
 mod authz;
 
 mod rbac;
@@ -90,6 +92,7 @@ mod webhook;
 mod yaml;
 
 // The public interface.
+pub use access::{Access, AccessReport, AccessTrail, CountedAccess, MinimalRole};
 pub use authz::{
     AllowAuthenticated, Attributes, Authorizer, Decision, PolicyRule, ResourceAttributes, Rules,
 };

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::token_signer::LegacyTokenSigner;
+use crate::access::{AccessReport, AccessTrail};
 use crate::admission::webhook::Webhooks;
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::body::Body;
@@ -74,6 +75,7 @@ pub struct Builder {
     tokens: Option<TokenFile>,
     service_accounts: ServiceAccountOptions,
     authorization: Authorization,
+    access: Option<AccessTrail>,
     no_anonymous: bool,
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
@@ -286,6 +288,23 @@ impl ApiServer {
         LegacyTokenSigner::new(self.core.clone())
     }
 
+    /// Compares the requests of `user` with the RBAC rules that are bound to it, not to its groups;
+    /// `None` without [`Builder::record_access`].
+    pub fn access_report(&self, user: &str) -> Option<AccessReport> {
+        let trail = self.core.access.as_ref()?;
+        let identity = Identity { user: user.to_owned(), ..Identity::default() };
+        let mut granted = Vec::new();
+        let namespaces = trail.namespaces(user);
+        for namespace in std::iter::once("").chain(namespaces.iter().map(String::as_str)) {
+            for rule in self.core.rbac.rules(&identity, namespace).rules {
+                if !granted.contains(&rule) {
+                    granted.push(rule);
+                }
+            }
+        }
+        Some(trail.report(user, &granted))
+    }
+
     /// Reports a control plane component, `controller-manager` or `scheduler`, as healthy in its
     /// ComponentStatus.
     pub fn mark_component_healthy(&self, name: &str) {
@@ -412,6 +431,12 @@ impl Builder {
         self
     }
 
+    /// Records which permissions the requests of each user need, allowed or not.
+    pub fn record_access(mut self, trail: AccessTrail) -> Self {
+        self.access = Some(trail);
+        self
+    }
+
     /// Sets the range of cluster IPs; `10.0.0.0/16` by default.
     pub fn service_cluster_ip_range(mut self, range: impl Into<String>) -> Self {
         self.service_cluster_ip_range = Some(range.into());
@@ -501,6 +526,7 @@ impl Builder {
                 Authorization::Rbac => Box::new(rbac.clone()),
                 Authorization::Other(authorizer) => authorizer,
             },
+            access: self.access,
             rbac,
             hooks: hooks::table(allocator, &webhooks),
             flow_control: FlowControl::default(),

@@ -1,7 +1,7 @@
-//! A service account with RBAC permissions, for the upstream and existing back ends.
+//! A service account with RBAC permissions.
 //!
-//! As in production: a ServiceAccount, a ClusterRole with the rules, a ClusterRoleBinding, and a
-//! token of the service account.
+//! As in production: a ServiceAccount, a ClusterRole with the rules, and a ClusterRoleBinding; over
+//! the network with a token of the service account.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

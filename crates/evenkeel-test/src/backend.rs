@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use evenkeel::cache::CacheOptions;
 use evenkeel::{BoxError, Clock, Manager};
-use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::identity::Identity;
+use evenkeel_apiserver::{AccessReport, AccessTrail, ApiServer};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 use evenkeel_upstream::{Binaries, LocateError, locate_any_release};
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 
 use crate::account::{self, Account};
 use crate::guard::SpinGuard;
-use crate::rules::{Rule, RuleAuthorizer};
+use crate::rules::Rule;
 
 /// The back end that the environment selects.
 pub(crate) enum BackendKind {
@@ -25,22 +25,9 @@ pub(crate) enum BackendKind {
 
 /// A running back end.
 pub(crate) enum Backend {
-    Embedded {
-        cluster: Cluster,
-        clock: Option<Clock>,
-        seed: Option<u64>,
-        authorizer: RuleAuthorizer,
-    },
-    Real {
-        remote: Remote,
-        cluster: Box<evenkeel_upstream::Cluster>,
-        controllers: bool,
-    },
-    Existing {
-        remote: Remote,
-        controllers: bool,
-        nodes: bool,
-    },
+    Embedded { cluster: Cluster, clock: Option<Clock>, seed: Option<u64> },
+    Real { remote: Remote, cluster: Box<evenkeel_upstream::Cluster>, controllers: bool },
+    Existing { remote: Remote, controllers: bool, nodes: bool },
 }
 
 /// A server that is reached over the network.
@@ -108,10 +95,11 @@ impl Backend {
         guard: &SpinGuard,
     ) -> Result<(Manager, Option<Account>), BoxError> {
         let (client, account) = match self {
-            Self::Embedded { cluster, authorizer, .. } => {
-                let user = format!("system:serviceaccount:{namespace}:{name}");
-                authorizer.allow(&user, rules);
+            Self::Embedded { cluster, .. } => {
+                // Its objects end with the server.
+                Account::create(&cluster.client(), namespace, name, rules).await?;
                 let all = "system:serviceaccounts".to_owned();
+                let user = service_account(namespace, name);
                 let identity = Identity::authenticated(user, [format!("{all}:{namespace}"), all]);
                 (kube::Client::new(cluster.server().service_as(identity), "default"), None)
             }
@@ -121,6 +109,12 @@ impl Backend {
             }
         };
         Ok((self.manager_of(name, namespace, client, guard), account))
+    }
+
+    /// Compares the requests of a service account with its permissions, on the embedded back end.
+    pub(crate) fn access_report(&self, namespace: &str, name: &str) -> Option<AccessReport> {
+        let Self::Embedded { cluster, .. } = self else { return None };
+        cluster.server().access_report(&service_account(namespace, name))
     }
 
     fn manager_of(
@@ -182,6 +176,11 @@ impl Backend {
     }
 }
 
+/// Returns the user name of a service account.
+fn service_account(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
+}
+
 impl BackendKind {
     fn from_env(
         variable: impl Fn(&str) -> Option<OsString>,
@@ -215,8 +214,8 @@ impl BackendKind {
     ) -> Result<Backend, BoxError> {
         match self {
             Self::Embedded => {
-                let authorizer = RuleAuthorizer::default();
-                let mut builder = ApiServer::builder().authorizer(authorizer.clone());
+                let trail = AccessTrail::default();
+                let mut builder = ApiServer::builder().rbac().record_access(trail);
                 if let Some(seed) = options.seed {
                     builder = builder.seed(seed);
                 }
@@ -227,7 +226,7 @@ impl BackendKind {
                     Cluster::with_server(server, options)?
                 };
                 let (clock, seed) = (options.clock.clone(), options.seed);
-                Ok(Backend::Embedded { cluster, clock, seed, authorizer })
+                Ok(Backend::Embedded { cluster, clock, seed })
             }
             Self::Real(binaries) => {
                 let controllers = !api_only && binaries.kube_controller_manager.is_some();

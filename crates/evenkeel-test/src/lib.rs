@@ -68,6 +68,7 @@ use tokio::task::JoinSet;
 
 pub use builder::Builder;
 pub use diff::diff;
+pub use evenkeel_apiserver::{Access, AccessReport, CountedAccess, MinimalRole, PolicyRule};
 pub use evenkeel_cluster::{
     Capacity, ClusterOptions, Delays, POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulationError,
     PodSimulations,
@@ -173,6 +174,28 @@ impl TestCluster {
             Err(error) => {
                 fail(&format!("cannot create service account {name}: {}", chain(&*error)))
             }
+        }
+    }
+
+    /// Compares the requests of the operator `name` with the rules that it got by
+    /// [`manager_with`](Self::manager_with): which it used, which it never used, which requests
+    /// were denied, and the minimal roles. `None` on other back ends than the embedded one.
+    #[must_use]
+    pub fn access_report(&self, name: &str) -> Option<AccessReport> {
+        self.backend.access_report(&self.namespace, name)
+    }
+
+    /// Fails the test if the operator `name` was denied a request, or never used a permission that
+    /// it got by [`manager_with`](Self::manager_with). With `watch`, `get` and `list` count as used:
+    /// informers fall back to them. Other back ends than the embedded one are not checked.
+    ///
+    /// # Panics
+    /// With the [report](Self::access_report), if the rules are not exactly those it needs.
+    #[track_caller]
+    pub fn assert_least_privilege(&self, name: &str) {
+        match self.access_report(name) {
+            Some(report) if !report.is_least_privilege() => fail(&report.to_string()),
+            _ => {}
         }
     }
 

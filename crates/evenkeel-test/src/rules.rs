@@ -1,12 +1,7 @@
 //! The permissions of an operator under test, as RBAC rules.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use evenkeel_apiserver::{AllowAuthenticated, Attributes, Authorizer, Decision};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use parking_lot::RwLock;
 
 /// Allows verbs on resources of an API group, like an RBAC `PolicyRule`; `*` matches all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,41 +51,5 @@ impl Rule {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let rules = Some(rules.iter().map(policy).collect());
         ClusterRole { metadata, rules, ..ClusterRole::default() }
-    }
-
-    fn allows(&self, group: &str, resource: &str, verb: &str) -> bool {
-        let has =
-            |list: &[&str], wanted: &str| list.iter().any(|&item| item == wanted || item == "*");
-        has(&[self.group], group) && has(self.resources, resource) && has(self.verbs, verb)
-    }
-}
-
-/// Restricts the users that have rules; other users have all permissions.
-#[derive(Clone, Default)]
-pub(crate) struct RuleAuthorizer(Arc<RwLock<BTreeMap<String, Vec<Rule>>>>);
-
-impl RuleAuthorizer {
-    pub(crate) fn allow(&self, user: &str, rules: &[Rule]) {
-        self.0.write().insert(user.to_owned(), rules.to_vec());
-    }
-}
-
-impl Authorizer for RuleAuthorizer {
-    fn decide(&self, attributes: &Attributes<'_>) -> Decision {
-        let users = self.0.read();
-        let (Some(rules), Some(resource)) =
-            (users.get(&attributes.user.user), &attributes.resource)
-        else {
-            return AllowAuthenticated.decide(attributes);
-        };
-        let name = match resource.subresource {
-            "" => resource.resource.to_owned(),
-            subresource => format!("{}/{subresource}", resource.resource),
-        };
-        if rules.iter().any(|rule| rule.allows(resource.group, &name, attributes.verb)) {
-            Decision::Allow
-        } else {
-            Decision::Deny(String::new())
-        }
     }
 }

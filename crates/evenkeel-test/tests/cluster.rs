@@ -63,6 +63,47 @@ async fn manager_with_rules_is_forbidden_everything_else() {
 }
 
 #[tokio::test]
+async fn access_report_compares_requests_with_rules() {
+    let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
+    let rules = [
+        Rule::new("", &["configmaps"], &["get", "create", "update"]),
+        Rule::new("apps", &["deployments/status"], &["patch"]),
+    ];
+    let manager = cluster.manager_with("operator", &rules).await;
+    let map = cluster.parse::<ConfigMap>("metadata: {name: a}");
+    let created = manager.client().create(&map).await.unwrap();
+    manager.client().live().get::<ConfigMap>(&Key::of(&*created)).await.unwrap();
+    manager.client().delete(&*created).await.unwrap_err();
+    // An apply that creates needs the verb create, too.
+    let secret = cluster.parse::<Secret>("metadata: {name: a}");
+    manager.client().apply(&secret).await.unwrap_err();
+
+    let Some(report) = cluster.access_report("operator") else { return cluster.stop().await };
+    let verbs = |accesses: &[evenkeel_test::CountedAccess]| -> Vec<String> {
+        accesses.iter().map(|it| format!("{} {}", it.access.verb, it.access.resource)).collect()
+    };
+    assert_eq!(verbs(&report.used), ["create configmaps", "get configmaps"], "{report}");
+    assert_eq!(verbs(&report.denied), ["delete configmaps", "patch secrets"], "{report}");
+    let unused: Vec<_> = report.unused.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        unused,
+        ["update configmaps in API group \"\"", "patch deployments/status in API group \"apps\""]
+    );
+    let check = || cluster.assert_least_privilege("operator");
+    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).unwrap_err();
+    let message = failed.downcast_ref::<String>().unwrap();
+    assert!(message.contains("never used: update configmaps"), "{message}");
+    assert!(message.contains("denied: delete configmaps"), "{message}");
+
+    // With exactly the rules it needs, it passes.
+    let rules = [Rule::new("", &["configmaps"], &["get"])];
+    let exact = cluster.manager_with("exact", &rules).await;
+    exact.client().live().get::<ConfigMap>(&Key::of(&*created)).await.unwrap();
+    cluster.assert_least_privilege("exact");
+    cluster.stop().await;
+}
+
+#[tokio::test]
 async fn rejected_crd_reports_the_reason() {
     let cluster = TestCluster::builder().api_only().virtual_time(1).start().await;
     let text = "metadata: {name: wrong.example.com}\nspec: {group: example.com, scope: Cluster, \

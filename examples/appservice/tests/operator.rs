@@ -223,5 +223,6 @@ async fn documented_rbac_rules_are_sufficient() {
     fixture.wait_for_reason(&key, fixture.final_reason()).await;
     fixture.cluster.client().delete_by_key::<AppService>(&key).await.unwrap();
     fixture.cluster.eventually_gone::<AppService>(&key).await;
+    fixture.cluster.assert_least_privilege("appservice-operator");
     fixture.stop().await;
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{Chain, Components, HookTable};
+use crate::access::AccessTrail;
 use crate::authz::Authorizer;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
@@ -29,6 +30,8 @@ pub(crate) struct Core {
     pub(crate) admission: Chain,
     pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Box<dyn Authorizer>,
+    /// Records the decisions of the authorizer, if wanted.
+    pub(crate) access: Option<AccessTrail>,
     /// The roles and bindings, whatever the authorizer.
     pub(crate) rbac: Rbac,
     pub(crate) hooks: HookTable,

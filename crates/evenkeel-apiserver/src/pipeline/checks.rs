@@ -5,11 +5,11 @@ use evenkeel_types::go::Quoted;
 use serde_json::Value;
 
 use super::persist::Current;
-use crate::authz::{Attributes, Decision, ResourceAttributes};
+use crate::authz::{Attributes, ResourceAttributes};
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};
 use crate::registry::resource::Part;
-use crate::request::authorize::forbidden;
+use crate::request::authorize::decide;
 use crate::request::route::Verb;
 use crate::status::{GroupResource, Status};
 
@@ -202,10 +202,7 @@ pub(crate) fn authorize_create(cx: &RequestContext) -> Result<(), Status> {
             name: cx.name(),
         }),
     };
-    match cx.core.authorizer.decide(&attributes) {
-        Decision::Allow => Ok(()),
-        Decision::Deny(reason) => Err(forbidden(&attributes, &reason)),
-    }
+    decide(&*cx.core.authorizer, cx.core.access.as_ref(), &attributes)
 }
 
 /// Returns whether an update of a missing object, or of its status, creates it.

@@ -3,6 +3,7 @@
 use super::Routed;
 use super::authenticate::Authenticated;
 use super::route::{ResourceRoute, Route};
+use crate::access::AccessTrail;
 use crate::authz::{Attributes, Authorizer, Decision, ResourceAttributes};
 use crate::identity::Identity;
 use crate::status::{GroupResource, Status};
@@ -27,17 +28,33 @@ impl Authorized {
     }
 }
 
+/// Authorizes a request, and records the decision in the trail.
 pub(crate) fn authorize(
     authorizer: &dyn Authorizer,
+    trail: Option<&AccessTrail>,
     request: Authenticated,
 ) -> Result<Authorized, Status> {
     let Authenticated { routed, identity } = request;
     let method = routed.parts.method.as_str().to_ascii_lowercase();
     let path = routed.parts.uri.path();
     let attributes = attributes(&identity, &routed.route, &method, path);
-    match authorizer.decide(&attributes) {
-        Decision::Allow => Ok(Authorized { routed, identity }),
-        Decision::Deny(reason) => Err(forbidden(&attributes, &reason)),
+    decide(authorizer, trail, &attributes)?;
+    Ok(Authorized { routed, identity })
+}
+
+/// Checks that the request with these attributes is allowed, and records the decision in the trail.
+pub(crate) fn decide(
+    authorizer: &dyn Authorizer,
+    trail: Option<&AccessTrail>,
+    attributes: &Attributes<'_>,
+) -> Result<(), Status> {
+    let decision = authorizer.decide(attributes);
+    if let Some(trail) = trail {
+        trail.record(attributes, decision == Decision::Allow);
+    }
+    match decision {
+        Decision::Allow => Ok(()),
+        Decision::Deny(reason) => Err(forbidden(attributes, &reason)),
     }
 }
 
