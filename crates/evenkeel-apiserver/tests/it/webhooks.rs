@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use evenkeel_apiserver::{AuditAnnotations, Service};
+use evenkeel_apiserver::{ApiServer, AuditAnnotations, Durability, Service};
 use http::Method;
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
+use crate::durability::Scratch;
 use crate::harness::{CONFIG_MAPS, Cluster, PODS, config_map, pod, request, send, text, widget};
 use crate::webhook_service::{
-    MUTATING, VALIDATING, Webhook, allow, configuration, hook, install, install_patch, patched,
-    response,
+    MUTATING, VALIDATING, Webhook, allow, configuration, deny, hook, install, install_patch,
+    patched, response,
 };
 
 #[tokio::test(start_paused = true)]
@@ -462,6 +463,21 @@ async fn invalid_managed_fields_of_a_webhook_are_dropped() {
     assert!(response.warnings()[0].contains("was in an invalid state after admission"));
     let stored = response.expect(201);
     assert_eq!(stored["metadata"]["managedFields"][0]["operation"], "Update");
+}
+
+#[tokio::test]
+async fn configurations_take_effect_after_a_restart() {
+    let scratch = Scratch::new();
+    let webhook = Webhook::new(|request| deny(request, "no"));
+    let build = || ApiServer::builder().data_dir(&scratch.0).durability(Durability::Process);
+    let cluster = Cluster::built(build()).await;
+    let client = webhook.register(&cluster, "w");
+    install(&cluster, VALIDATING, "w", &client, |_| ()).await;
+    drop(cluster);
+    let cluster = Cluster::built(build()).await;
+    webhook.register(&cluster, "w");
+    let error = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(400);
+    assert!(text(&error["message"]).ends_with("denied the request: no"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
