@@ -52,6 +52,8 @@ pub struct Settings {
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable.
     pub disable_admission_plugins: Vec<String>,
+    /// Whether webhooks on other machines are called.
+    pub allow_remote_webhooks: bool,
     /// The CIDR ranges that Service cluster IPs are allocated from.
     pub service_cidrs: Vec<ServiceCidr>,
     /// The issuers of service account tokens; the first one signs.
@@ -101,6 +103,10 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag::switch(
         "evenkeel-allow-non-loopback",
         "Allow a --bind-address that other machines can reach.",
+    ),
+    Flag::switch(
+        "evenkeel-allow-remote-webhooks",
+        "Call webhooks on other machines, too, not only on loopback addresses.",
     ),
     Flag::value(
         "cert-dir",
@@ -200,6 +206,7 @@ impl Config {
             authorization_modes,
             enable_admission_plugins: flags.list("enable-admission-plugins"),
             disable_admission_plugins: flags.list("disable-admission-plugins"),
+            allow_remote_webhooks: flags.switch("evenkeel-allow-remote-webhooks", false)?,
             service_cidrs: service_cidrs(flags)?,
             compaction_interval: duration(flags, "etcd-compaction-interval")?,
             event_ttl: duration(flags, "event-ttl")?,

@@ -31,6 +31,9 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
     if has("RBAC") && !has("AlwaysAllow") {
         builder = builder.rbac();
     }
+    if settings.allow_remote_webhooks {
+        builder = builder.allow_remote_webhooks();
+    }
     if let Some(interval) = settings.compaction_interval {
         builder = builder.compaction_interval(interval);
     }

@@ -48,7 +48,14 @@ fn defaults_bind_to_loopback() {
     let config = config(&[]).unwrap();
     assert_eq!(config.serving.bind_address, Ipv4Addr::LOCALHOST);
     assert_eq!(config.serving.secure_port, 6443);
+    assert!(!config.settings.allow_remote_webhooks);
     assert_eq!(config.settings.service_cidrs[0].to_string(), "10.0.0.0/24");
+}
+
+#[test]
+fn remote_webhooks_are_called_on_request() {
+    let config = config(&["--evenkeel-allow-remote-webhooks"]).unwrap();
+    assert!(config.settings.allow_remote_webhooks);
 }
 
 #[test]
