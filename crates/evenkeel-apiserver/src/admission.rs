@@ -5,6 +5,8 @@ mod namespace_lifecycle;
 
 mod limit_ranger;
 
+mod service_account;
+
 mod taint_nodes_by_condition;
 
 mod pod_security;
@@ -80,8 +82,9 @@ const UPSTREAM: &[&str] = &[
     "ValidatingAdmissionWebhook",
 ];
 
-/// Plugins that run only if they are enabled.
-const OFF_BY_DEFAULT: &[&str] = &["OwnerReferencesPermissionEnforcement"];
+/// Plugins that run only if they are enabled. ServiceAccount is one of them because a server without
+/// controllers has no account `default`.
+const OFF_BY_DEFAULT: &[&str] = &["OwnerReferencesPermissionEnforcement", "ServiceAccount"];
 
 /// Which plugins run, by upstream's names.
 #[derive(Clone, Debug, Default)]
@@ -126,6 +129,7 @@ pub(crate) fn chain(selection: &Selection, webhooks: &Webhooks) -> Result<Chain,
     let all: Vec<(&'static str, Box<dyn Plugin>)> = vec![
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
         ("LimitRanger", Box::new(limit_ranger::LimitRanger)),
+        ("ServiceAccount", Box::new(service_account::ServiceAccount)),
         ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
         ("PodSecurity", Box::new(pod_security::PodSecurity)),
         ("Priority", Box::new(priority::Priority)),

@@ -2,6 +2,8 @@
 
 mod webhooks;
 
+mod authority;
+
 mod token_signer;
 
 use std::convert::Infallible;
@@ -245,30 +247,6 @@ impl ApiServer {
             core.throttle.idle().await;
         });
         Ok(ServerHandle { address, kubeconfig, shutdown, tasks })
-    }
-
-    /// Returns the certificate of the server's own authority in PEM form, which clients verify the
-    /// server with.
-    ///
-    /// # Errors
-    ///
-    /// If the authority cannot be loaded or generated.
-    pub fn certificate_authority_pem(&self) -> Result<String, ServeError> {
-        Ok(self.authority()?.certificate_pem())
-    }
-
-    fn authority(&self) -> Result<Arc<Authority>, certificates::Error> {
-        let mut authority = self.authority.lock();
-        if let Some(authority) = &*authority {
-            return Ok(authority.clone());
-        }
-        let now = self.core.clock_rng.now().as_second().unsigned_abs();
-        let created = Arc::new(match &self.certificates {
-            Some(directory) => Authority::load_or_generate(directory, "evenkeel", now)?,
-            None => Authority::generate("evenkeel", now)?,
-        });
-        *authority = Some(created.clone());
-        Ok(created)
     }
 
     /// Publishes `address` in the endpoints of the Service `default/kubernetes`.

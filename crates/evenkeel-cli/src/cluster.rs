@@ -63,9 +63,13 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
 async fn start(options: &Start) -> anyhow::Result<()> {
     // Each connection uses a file descriptor.
     raise_open_files_limit();
-    let mut builder = ApiServer::builder()
-        .rbac()
-        .disable_admission_plugins(options.disabled_admission_plugins.clone());
+    let mut cluster_options = ClusterOptions::new().nodes(options.nodes);
+    cluster_options.disabled_controllers = options.disabled_controllers.iter().cloned().collect();
+    let plain = options.api_only
+        || options.disabled_admission_plugins.iter().any(|it| it == "ServiceAccount");
+    let builder = if plain { ApiServer::builder() } else { cluster_options.server() };
+    let mut builder =
+        builder.rbac().disable_admission_plugins(options.disabled_admission_plugins.clone());
     if let Some(directory) = &options.data_dir {
         builder = builder.data_dir(directory);
     }
@@ -74,10 +78,7 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     let cluster = if options.api_only {
         Cluster::api_only(server)
     } else {
-        let mut cluster_options = ClusterOptions::new().nodes(options.nodes);
         cluster_options.root_ca = Some(server.certificate_authority_pem()?);
-        cluster_options.disabled_controllers =
-            options.disabled_controllers.iter().cloned().collect();
         Cluster::with_server(server, &cluster_options).context("cannot start the cluster")?
     };
     let address = SocketAddr::new(options.address, options.port);

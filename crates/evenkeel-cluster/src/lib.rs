@@ -132,7 +132,7 @@ impl Cluster {
     /// # Errors
     /// When the API server or a controller cannot be set up.
     pub async fn start_with(options: &ClusterOptions) -> Result<Self, StartError> {
-        let mut builder = ApiServer::builder();
+        let mut builder = options.server();
         if let Some(seed) = options.seed {
             builder = builder.seed(seed);
         }

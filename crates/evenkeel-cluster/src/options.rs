@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use evenkeel::Clock;
-use evenkeel_apiserver::LegacyTokenSigner;
+use evenkeel_apiserver::{ApiServer, LegacyTokenSigner};
 
 use crate::kubelet::PodSimulations;
+use crate::serviceaccount;
 
 /// Options of a cluster. By default it has one node, all controllers enabled, and no delay except
 /// for stopping containers.
@@ -252,6 +253,16 @@ impl ClusterOptions {
     pub fn root_ca(mut self, pem: &str) -> Self {
         self.root_ca = Some(pem.to_owned());
         self
+    }
+
+    /// Returns the builder of an API server for these options: pods have service accounts if there
+    /// is the controller that creates the account `default`.
+    pub fn server(&self) -> evenkeel_apiserver::Builder {
+        let builder = ApiServer::builder();
+        if self.disabled_controllers.contains(serviceaccount::ACCOUNTS) {
+            return builder;
+        }
+        builder.enable_admission_plugins(["ServiceAccount"])
     }
 
     /// Disables a controller.

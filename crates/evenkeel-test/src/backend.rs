@@ -215,7 +215,8 @@ impl BackendKind {
         match self {
             Self::Embedded => {
                 let trail = AccessTrail::default();
-                let mut builder = ApiServer::builder().rbac().record_access(trail);
+                let builder = if api_only { ApiServer::builder() } else { options.server() };
+                let mut builder = builder.rbac().record_access(trail);
                 if let Some(seed) = options.seed {
                     builder = builder.seed(seed);
                 }

@@ -45,6 +45,8 @@ mod tokens;
 // Admission plugins, a file each.
 mod limit_ranger;
 
+mod service_account;
+
 mod resource_quota;
 
 mod pod_security;

@@ -19,8 +19,14 @@ fn run() -> Result<(), BoxError> {
 
 async fn service(startup: Startup) -> Result<Service, BuildError> {
     let Startup { settings, tokens, service_accounts, address, stopping, .. } = startup;
+    let mut enabled = settings.enable_admission_plugins;
+    // Enabled by default, as upstream's is.
+    let service_account = "ServiceAccount".to_owned();
+    if !settings.disable_admission_plugins.contains(&service_account) {
+        enabled.push(service_account);
+    }
     let mut builder = ApiServer::builder()
-        .enable_admission_plugins(settings.enable_admission_plugins)
+        .enable_admission_plugins(enabled)
         .disable_admission_plugins(settings.disable_admission_plugins)
         .tokens(tokens)
         .service_accounts(service_accounts)
