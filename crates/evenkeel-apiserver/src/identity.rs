@@ -52,6 +52,11 @@ impl Identity {
         Self::authenticated("admin", [MASTERS])
     }
 
+    /// Creates the identity of a service account, without its uid.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        service_account_identity(namespace, name, "")
+    }
+
     /// Returns the identity of a caller without credentials.
     pub fn anonymous() -> Self {
         Self {

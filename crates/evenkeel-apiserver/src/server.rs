@@ -4,6 +4,8 @@ mod webhooks;
 
 mod authority;
 
+mod grants;
+
 mod token_signer;
 
 use std::convert::Infallible;

@@ -63,6 +63,7 @@ use crate::controller_ref::BY_NODE;
 use crate::nodes::NodeProperties;
 use crate::options::{ClusterOptions, Delays};
 use crate::pods;
+use crate::requestors;
 use addresses::Addresses;
 use events::{Event, Events};
 use lifecycle::{Ending, Inputs, Lifecycle};
@@ -121,6 +122,7 @@ impl Reconciler for Kubelets {
         if !properties.simulated || properties.down {
             return Ok(Action::done());
         }
+        let client = cx.client().with_requestor(&requestors::node(node));
         let (now, wall) = (Instant::now(), pods::timestamp(cx.clock()));
         let Some(mut lifecycle) = self.lifecycle(cx.key(), &pod, node, &properties, now, &wall)
         else {
@@ -138,10 +140,10 @@ impl Reconciler for Kubelets {
         self.lifecycles().insert(cx.key().clone(), lifecycle);
         self.record(&pod, &events.into_list());
         if let Some(status) = status {
-            cx.client().patch_status(&*pod, pod.status.as_ref(), &status).await?;
+            client.patch_status(&*pod, pod.status.as_ref(), &status).await?;
         }
         if over && pods::is_terminating(&pod) {
-            let delete = cx.client().delete(&*pod).grace_period(Duration::ZERO);
+            let delete = client.delete(&*pod).grace_period(Duration::ZERO);
             match delete.await {
                 // Another pod has the name: this one is already deleted.
                 Err(error) if !error.is_conflict() => return Err(error.into()),

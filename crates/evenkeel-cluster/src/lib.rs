@@ -9,6 +9,8 @@ mod options;
 
 mod controllers;
 
+mod identities;
+
 // Shared by controllers.
 mod discovery;
 
@@ -39,6 +41,8 @@ mod history;
 
 mod pods;
 mod quota;
+
+mod requestors;
 
 mod versions;
 
@@ -78,6 +82,7 @@ use evenkeel::manager::RunError;
 use evenkeel_apiserver::{ApiServer, BuildError, ServeError, ServerHandle};
 use tokio::task::JoinSet;
 
+use identities::AsControllers;
 pub use kubelet::{POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulationError, PodSimulations};
 pub use nodes::{NODE_SIMULATION_ANNOTATION, SIMULATED_NODE_ANNOTATION};
 pub use options::{Capacity, ClusterOptions, Delays};
@@ -151,7 +156,7 @@ impl Cluster {
     /// # Errors
     /// When a controller cannot be set up.
     pub fn with_server(server: ApiServer, options: &ClusterOptions) -> Result<Self, StartError> {
-        let client = kube::Client::new(server.service(), "default");
+        let client = kube::Client::new(AsControllers::new(&server), "default");
         let token_signer = Some(server.legacy_token_signer());
         let options = &ClusterOptions { token_signer, ..options.clone() };
         let (manager, running) = run_controllers(client, options)?;

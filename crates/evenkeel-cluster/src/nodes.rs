@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use evenkeel::client::Patch;
+use evenkeel::client::{Client, Patch};
 use evenkeel::{Action, BoxError, Context, Key, Manager, Reconciler, Result, Source};
 use futures_util::stream;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::options::{Capacity, ClusterOptions};
 use crate::pods;
+use crate::requestors;
 
 /// The annotation of simulated nodes, with value `true`.
 pub const SIMULATED_NODE_ANNOTATION: &str = "evenkeel.dev/simulated";
@@ -124,7 +125,7 @@ impl Reconciler for Nodes {
         let Some(node) = cx.object() else {
             let first = self.wanted.contains(name) && self.state().registered.insert(name.into());
             if first {
-                cx.client().create(&self.build_node(cx, name)).await?;
+                as_node(cx).create(&self.build_node(cx, name)).await?;
             } else {
                 self.state().forget(name);
             }
@@ -201,7 +202,8 @@ impl Nodes {
             "metadata": {"uid": node.metadata.uid},
             "spec": {"podCIDR": network, "podCIDRs": [network]},
         }));
-        cx.client().patch::<Node>(cx.key(), &patch).await?;
+        let client = cx.client().with_requestor(requestors::NODE_CONTROLLER);
+        client.patch::<Node>(cx.key(), &patch).await?;
         Ok(())
     }
 
@@ -271,7 +273,7 @@ impl Nodes {
                 "metadata": {"uid": node.metadata.uid},
                 "status": status,
             }));
-            cx.client().subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?;
+            as_node(cx).subresource::<Node>(cx.key(), "status").patch::<Node>(&patch).await?;
         }
         self.state().reported.insert(name.to_owned(), now);
         Ok(())
@@ -306,10 +308,15 @@ impl Nodes {
                 ..LeaseSpec::default()
             }),
         };
-        cx.client().apply(&lease).force().await?;
+        as_node(cx).apply(&lease).force().await?;
         self.state().renewed.insert(name.to_owned(), now);
         Ok(Action::requeue_after(RENEW_INTERVAL))
     }
+}
+
+/// Returns the client of the node's kubelet.
+fn as_node(cx: &Context<Node>) -> Client {
+    cx.client().with_requestor(&requestors::node(cx.key().name()))
 }
 
 /// The largest node number that addresses can be derived from.

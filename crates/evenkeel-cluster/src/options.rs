@@ -255,10 +255,10 @@ impl ClusterOptions {
         self
     }
 
-    /// Returns the builder of an API server for these options: pods have service accounts if there
-    /// is the controller that creates the account `default`.
+    /// Returns the builder of an API server for these options. It authorizes by RBAC, and pods have
+    /// service accounts if there is the controller that creates the account `default`.
     pub fn server(&self) -> evenkeel_apiserver::Builder {
-        let builder = ApiServer::builder();
+        let builder = ApiServer::builder().rbac();
         if self.disabled_controllers.contains(serviceaccount::ACCOUNTS) {
             return builder;
         }

@@ -87,9 +87,17 @@ pub struct Client {
     /// Behind one `Arc`, since each reconcile clones the client.
     shared: Arc<Shared>,
     field_manager: Arc<str>,
+    requestor: Requestor,
     /// Records the reads and writes of a reconcile for the journal.
     operations: Option<OperationLog>,
 }
+
+/// Names the sender of a request, in the extensions of the request.
+///
+/// A controller's client sends its requests with the name of the controller. A server in the same
+/// process can decide by it; it is not sent over the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requestor(pub Arc<str>);
 
 struct Shared {
     http: Transport,
@@ -105,7 +113,9 @@ impl Client {
     pub(crate) fn new(http: Transport, cache: Cache, field_manager: &str, random: Random) -> Self {
         let (applied, warnings, random) = (Applied::default(), Warnings::default(), random.into());
         let shared = Arc::new(Shared { http, cache, applied, warnings, random });
-        Self { shared, field_manager: field_manager.into(), operations: None }
+        let field_manager: Arc<str> = field_manager.into();
+        let requestor = Requestor(field_manager.clone());
+        Self { shared, field_manager, requestor, operations: None }
     }
 
     /// Marks the cached state of the object as unknown: the next read of it is a live read.
@@ -129,7 +139,15 @@ impl Client {
     /// ```
     #[must_use]
     pub fn with_field_manager(&self, field_manager: &str) -> Self {
-        Self { field_manager: field_manager.into(), ..self.clone() }
+        let field_manager: Arc<str> = field_manager.into();
+        let requestor = Requestor(field_manager.clone());
+        Self { field_manager, requestor, ..self.clone() }
+    }
+
+    /// Returns the same client with another [`Requestor`].
+    #[must_use]
+    pub fn with_requestor(&self, name: &str) -> Self {
+        Self { requestor: Requestor(name.into()), ..self.clone() }
     }
 
     /// Returns the same client, recording its operations for the journal.

@@ -28,6 +28,8 @@ pub(super) struct Policy {
     roles: HashMap<String, HashMap<String, Arc<[PolicyRule]>>>,
     /// By namespace; ClusterRoleBindings have none.
     bindings: HashMap<String, Bindings>,
+    /// By user, without bindings.
+    pub(super) granted: HashMap<String, Vec<PolicyRule>>,
 }
 
 /// The bindings of one namespace, or of the cluster.

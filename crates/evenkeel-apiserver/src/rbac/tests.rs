@@ -110,3 +110,39 @@ fn members_of_system_masters_may_do_anything() {
     let rbac = Rbac::default();
     assert_eq!(decide(&rbac, &Identity::admin(), "delete", "shop", "web"), Decision::Allow);
 }
+
+#[test]
+fn granted_rules_apply_to_their_user_without_a_binding() {
+    let rbac = Rbac::default();
+    let rule = json!({"metadata": {"name": "x"}, "rules": [
+        {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]},
+    ]});
+    rbac.grant("bob", PolicyRule::of_role(&rule));
+    let bob = Identity::authenticated("bob", ["dev"]);
+    assert_eq!(decide(&rbac, &bob, "get", "shop", "web"), Decision::Allow);
+    assert_ne!(decide(&rbac, &bob, "list", "shop", ""), Decision::Allow);
+    let eve = Identity::authenticated("eve", ["dev"]);
+    assert_ne!(decide(&rbac, &eve, "get", "shop", "web"), Decision::Allow);
+}
+
+#[test]
+fn nodes_have_their_role_except_for_objects_of_pods_and_of_other_nodes() {
+    let rbac = Rbac::default();
+    let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
+    rbac.put(Kind::ClusterRole, &json!({"metadata": {"name": "system:node"}, "rules": all}));
+    let node = Identity::authenticated("system:node:n1", ["system:nodes"]);
+    let decide = |user: &Identity, group: &str, resource: &str, namespace: &str, name: &str| {
+        let resource =
+            ResourceAttributes { group, version: "v1", resource, subresource: "", namespace, name };
+        let attributes = Attributes { user, verb: "get", path: "", resource: Some(resource) };
+        rbac.decide(&attributes) == Decision::Allow
+    };
+    assert!(decide(&node, "", "pods", "shop", "web"));
+    assert!(!decide(&node, "", "secrets", "shop", "tls"));
+    let leases =
+        |name: &str| decide(&node, "coordination.k8s.io", "leases", "kube-node-lease", name);
+    assert!(leases("n1"));
+    assert!(!leases("n2"));
+    let stranger = Identity::authenticated("system:node:n1", ["dev"]);
+    assert!(!decide(&stranger, "", "pods", "shop", "web"), "not in the group");
+}

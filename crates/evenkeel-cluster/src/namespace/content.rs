@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use evenkeel::client::Client;
-use evenkeel::{BoxError, Kind};
+use evenkeel::{BoxError, Key, Kind};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, ListParams, PropagationPolicy};
 use kube::core::DynamicObject;
 
 use super::conditions::DeletionReport;
@@ -127,13 +127,15 @@ async fn delete(
         return Ok(present);
     }
     // All content is deleted, so nothing is orphaned.
-    let background = DeleteParams::background();
+    let objects = client.dynamic(&found.kind);
     if found.supports(&["deletecollection"]) {
-        api.delete_collection(&background, &ListParams::default()).await?;
+        let all = objects.delete_collection().in_namespace(namespace);
+        all.propagation(PropagationPolicy::Background).await?;
     } else {
         for name in present.iter().filter_map(|meta| meta.name.as_deref()) {
-            match api.delete(name, &background).await {
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => {}
+            let delete = objects.delete_by_key(&Key::namespaced(namespace, name));
+            match delete.propagation(PropagationPolicy::Background).await {
+                Err(error) if error.status().is_some_and(|it| matches!(it.code, 404 | 405)) => {}
                 result => drop(result?),
             }
         }

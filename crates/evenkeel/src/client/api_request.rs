@@ -101,7 +101,8 @@ impl ApiRequest {
         let mut request = Request::builder()
             .method(method)
             .uri(path + query.as_str())
-            .header(header::ACCEPT, "application/json");
+            .header(header::ACCEPT, "application/json")
+            .extension(client.requestor.clone());
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
