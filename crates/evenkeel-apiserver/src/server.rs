@@ -6,30 +6,27 @@ mod authority;
 
 mod grants;
 
+mod service;
+
 mod token_signer;
 
-use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use evenkeel_pki::certificates::{self, Authority};
 use evenkeel_pki::kubeconfig::{self, Credential, Kubeconfig};
 use evenkeel_pki::signing_key;
-use http::{Request, Response};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use self::service::Service;
 pub use self::token_signer::LegacyTokenSigner;
 use crate::access::{AccessReport, AccessTrail};
 use crate::admission::webhook::Webhooks;
 use crate::authz::{AllowAuthenticated, Authorizer};
-use crate::body::Body;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
 use crate::context::{Components, Core, ShutdownSignal};
@@ -50,7 +47,7 @@ use crate::storage::{self, Store, Window};
 use crate::throttle::Throttle;
 use crate::tokens::{ServiceAccountOptions, Tokens};
 use crate::webhook::{self, Reach};
-use crate::{admission, bootstrap, handler, hooks};
+use crate::{admission, bootstrap, hooks};
 
 /// An API server. Dropping it ends its open watches; stored data remains in its data directory, if
 /// there is one.
@@ -575,45 +572,6 @@ impl ServerHandle {
 impl std::fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerHandle").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-/// The API server as a tower service: the same pipeline as behind the listener.
-#[derive(Clone)]
-pub struct Service {
-    core: Arc<Core>,
-    identity: Option<Identity>,
-    shutdown_signal: Option<ShutdownSignal>,
-}
-
-impl<B> tower_service::Service<Request<B>> for Service
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let core = self.core.clone();
-        if let Some(identity) = &self.identity {
-            request.extensions_mut().insert(identity.clone());
-        }
-        if let Some(shutdown_signal) = &self.shutdown_signal {
-            request.extensions_mut().insert(shutdown_signal.clone());
-        }
-        Box::pin(async move { Ok(handler::run(&core, request).await) })
-    }
-}
-
-impl std::fmt::Debug for Service {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Service").field("identity", &self.identity).finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::time::timeout;
