@@ -46,7 +46,7 @@ use crate::request::authenticate::Authenticator;
 use crate::storage::{self, Store, Window};
 use crate::throttle::Throttle;
 use crate::tokens::{ServiceAccountOptions, Tokens};
-use crate::webhook::{self, Reach};
+use crate::webhook;
 use crate::{admission, bootstrap, hooks};
 
 /// An API server. Dropping it ends its open watches; stored data remains in its data directory, if
@@ -432,13 +432,6 @@ impl Builder {
         self
     }
 
-    /// Allows webhooks on other machines. By default only those on loopback addresses and those
-    /// registered in process are called.
-    pub fn allow_remote_webhooks(mut self) -> Self {
-        self.remote_webhooks = true;
-        self
-    }
-
     /// Opens the storage and creates the initial objects.
     ///
     /// # Errors
@@ -465,6 +458,7 @@ impl Builder {
         store: Store,
         certificates: Option<PathBuf>,
     ) -> Result<ApiServer, BuildError> {
+        let reach = self.webhook_reach();
         let range = self.service_cluster_ip_range.as_deref().unwrap_or("10.0.0.0/16");
         let allocator = Allocator::new(range).map_err(BuildError::Option)?;
         let apiserver_address = allocator.apiserver_address();
@@ -481,11 +475,6 @@ impl Builder {
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
         let webhooks = Webhooks::default();
-        let reach = match (self.seed, self.remote_webhooks) {
-            (Some(_), _) => Reach::InProcess,
-            (None, false) => Reach::Loopback,
-            (None, true) => Reach::Anywhere,
-        };
         let core = Arc::new(Core {
             webhooks: webhook::Client::new(store.clone(), reach),
             registry: Registry::new(&store),

@@ -1,4 +1,4 @@
-//! Webhooks that run in the same process as the server.
+//! Webhooks: which are called, and those that run in the same process as the server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::Value;
 
-use super::ApiServer;
+use super::{ApiServer, Builder};
 use crate::body::Body;
+use crate::webhook::Reach;
 
 impl ApiServer {
     /// Calls `service` for webhooks whose `clientConfig` refers to the Service `namespace/name` on
@@ -147,5 +148,23 @@ impl ApiServer {
         address: SocketAddr,
     ) {
         self.core.webhooks.register_listener(namespace, name, port, address);
+    }
+}
+
+impl Builder {
+    /// Allows webhooks on other machines. By default only those on loopback addresses and those
+    /// registered in process are called.
+    pub fn allow_remote_webhooks(mut self) -> Self {
+        self.remote_webhooks = true;
+        self
+    }
+
+    /// Returns what webhooks the server calls.
+    pub(super) fn webhook_reach(&self) -> Reach {
+        match (self.seed, self.remote_webhooks) {
+            (Some(_), _) => Reach::InProcess,
+            (None, false) => Reach::Loopback,
+            (None, true) => Reach::Anywhere,
+        }
     }
 }
