@@ -13,8 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::context::Core;
-use crate::storage::{Key, Record, WriteError};
+use crate::storage::{Key, Record, Table, WriteError};
 
 /// The default of kube-apiserver's `--event-ttl`.
 const DEFAULT: Duration = Duration::from_secs(60 * 60);
@@ -27,6 +26,18 @@ pub(crate) struct EventTtl {
     /// The earliest time has changed.
     changed: Arc<Notify>,
     task: Mutex<JoinSet<()>>,
+}
+
+/// The server whose events expire. The task does not keep it, so that its data directory is closed
+/// when it is dropped.
+pub(crate) trait Owner: Send + Sync + 'static {
+    fn event_ttl(&self) -> &EventTtl;
+
+    /// Returns the table of all events.
+    fn events(&self) -> Option<Table>;
+
+    /// Becomes true when the server stops.
+    fn stopping(&self) -> watch::Receiver<bool>;
 }
 
 /// The events by the time they expire. Each is in it once, with the revision that expires.
@@ -48,14 +59,13 @@ impl EventTtl {
     }
 
     /// Starts the TTL of an event that was written `age` ago.
-    pub(crate) fn start(&self, core: &Arc<Core>, event: &Record, age: Duration) {
+    pub(crate) fn start<O: Owner>(&self, owner: &Arc<O>, event: &Record, age: Duration) {
         let Some(ttl) = self.ttl else { return };
         let due = Instant::now() + ttl.saturating_sub(age);
         let is_first = self.index.lock().insert(event.key.clone(), due, event.revision);
         let mut task = self.task.lock();
         if task.is_empty() {
-            let stopping = core.stopping.clone();
-            task.spawn(run(Arc::downgrade(core), self.changed.clone(), stopping));
+            task.spawn(run(Arc::downgrade(owner), self.changed.clone(), owner.stopping()));
         } else if is_first {
             self.changed.notify_one();
         }
@@ -100,9 +110,9 @@ impl Index {
     }
 }
 
-async fn run(core: Weak<Core>, changed: Arc<Notify>, mut stopping: watch::Receiver<bool>) {
+async fn run<O: Owner>(owner: Weak<O>, changed: Arc<Notify>, mut stopping: watch::Receiver<bool>) {
     loop {
-        let Some(due) = core.upgrade().map(|core| core.event_ttl.next_due()) else { return };
+        let Some(due) = owner.upgrade().map(|owner| owner.event_ttl().next_due()) else { return };
         let expiry = async {
             match due {
                 Some(due) => sleep_until(due).await,
@@ -116,19 +126,19 @@ async fn run(core: Weak<Core>, changed: Arc<Notify>, mut stopping: watch::Receiv
             () = changed.notified() => continue,
             () = expiry => {}
         }
-        let Some(core) = core.upgrade() else { return };
-        expire(&core).await;
+        let Some(owner) = owner.upgrade() else { return };
+        expire(&*owner).await;
     }
 }
 
 /// Deletes the events that have expired. An event that was written again has a later revision, and
 /// is kept.
-async fn expire(core: &Core) {
-    let Some(events) = core.builtin("", "events") else { return };
+async fn expire(owner: &impl Owner) {
+    let Some(events) = owner.events() else { return };
     let now = Instant::now();
     loop {
-        let Some((key, revision)) = core.event_ttl.index.lock().pop(now) else { return };
-        match events.table.delete(key, revision, None).await {
+        let Some((key, revision)) = owner.event_ttl().index.lock().pop(now) else { return };
+        match events.delete(key, revision, None).await {
             Ok(_) | Err(WriteError::Conflict(_)) => {}
             Err(error) => tracing::warn!(%error, "cannot delete an expired event"),
         }

@@ -5,13 +5,29 @@ use std::time::Duration;
 
 use evenkeel_types::time::{Precision, Timestamp};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::context::{Core, HookFuture, Hooks, RequestContext};
+use crate::event_ttl::{EventTtl, Owner};
 use crate::object::Metadata as _;
 use crate::status::Status;
-use crate::storage::Record;
+use crate::storage::{Record, Table};
 
 pub(super) struct Events;
+
+impl Owner for Core {
+    fn event_ttl(&self) -> &EventTtl {
+        &self.event_ttl
+    }
+
+    fn events(&self) -> Option<Table> {
+        self.builtin("", "events").map(|events| events.table.clone())
+    }
+
+    fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.clone()
+    }
+}
 
 impl Hooks for Events {
     fn after_write<'a>(

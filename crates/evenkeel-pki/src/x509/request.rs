@@ -1,4 +1,4 @@
-//! Certificate requests (PKCS #10): the subject and names that a client asks for.
+//! Certificate requests (PKCS #10): the subject and names that a client requests.
 
 use std::net::IpAddr;
 
