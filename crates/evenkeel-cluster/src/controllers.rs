@@ -4,9 +4,9 @@ use evenkeel::{BoxError, Manager};
 
 use crate::options::ClusterOptions;
 use crate::{
-    StartError, clusterrole_aggregation, controller_ref, cronjob, daemonset, deployment,
-    disruption, endpoints, garbage, job, kubelet, namespace, node_lifecycle, nodes, quota,
-    replicaset, scheduler, serviceaccount, statefulset, volumes,
+    StartError, certificates, clusterrole_aggregation, controller_ref, cronjob, daemonset,
+    deployment, disruption, endpoints, garbage, job, kubelet, namespace, node_lifecycle, nodes,
+    quota, replicaset, scheduler, serviceaccount, statefulset, volumes,
 };
 
 type Register = fn(&Manager, &ClusterOptions) -> Result<(), BoxError>;
@@ -27,6 +27,9 @@ const ALL: &[(&str, Register)] = &[
     (volumes::VOLUME_PROTECTION, volumes::register_volume_protection),
     (volumes::CLASS_PROTECTION, volumes::register_class_protection),
     (disruption::NAME, disruption::register),
+    (certificates::APPROVER, certificates::register_approver),
+    (certificates::SIGNER, certificates::register_signer),
+    (certificates::CLEANER, certificates::register_cleaner),
     (cronjob::NAME, cronjob::register),
     (daemonset::NAME, daemonset::register),
     (deployment::NAME, deployment::register),

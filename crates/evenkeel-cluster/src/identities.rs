@@ -13,12 +13,16 @@ use http::{Request, Response};
 
 use crate::requestors::{NODE_CONTROLLER, NODE_PREFIX};
 use crate::{
-    clusterrole_aggregation, cronjob, daemonset, deployment, disruption, endpoints, garbage, job,
-    namespace, node_lifecycle, quota, replicaset, scheduler, serviceaccount, statefulset, volumes,
+    certificates, clusterrole_aggregation, cronjob, daemonset, deployment, disruption, endpoints,
+    garbage, job, namespace, node_lifecycle, quota, replicaset, scheduler, serviceaccount,
+    statefulset, volumes,
 };
 
 /// The service accounts of controllers, in the namespace `kube-system`.
 const SERVICE_ACCOUNTS: &[(&str, &str)] = &[
+    (certificates::APPROVER, "certificate-controller"),
+    (certificates::CLEANER, "certificate-controller"),
+    (certificates::SIGNER, "certificate-controller"),
     (clusterrole_aggregation::NAME, "clusterrole-aggregation-controller"),
     (cronjob::NAME, "cronjob-controller"),
     (daemonset::NAME, "daemon-set-controller"),

@@ -28,6 +28,8 @@ mod endpoints;
 
 mod volumes;
 
+mod certificates;
+
 mod disruption;
 
 // Shared by the workload controllers.
@@ -158,7 +160,14 @@ impl Cluster {
     pub fn with_server(server: ApiServer, options: &ClusterOptions) -> Result<Self, StartError> {
         let client = kube::Client::new(AsControllers::new(&server), "default");
         let token_signer = Some(server.legacy_token_signer());
-        let options = &ClusterOptions { token_signer, ..options.clone() };
+        let certificate_authority = server
+            .authority()
+            .inspect_err(|error| {
+                let error = evenkeel::chain(error);
+                tracing::warn!(error, "certificate signing requests are not signed");
+            })
+            .ok();
+        let options = &ClusterOptions { token_signer, certificate_authority, ..options.clone() };
         let (manager, running) = run_controllers(client, options)?;
         server.mark_component_healthy("controller-manager");
         if !options.disabled_controllers.contains(scheduler::NAME) {

@@ -1,10 +1,12 @@
 //! Options of a cluster.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Clock;
 use evenkeel_apiserver::{ApiServer, LegacyTokenSigner};
+use evenkeel_pki::certificates::Authority;
 
 use crate::kubelet::PodSimulations;
 use crate::serviceaccount;
@@ -44,6 +46,9 @@ pub struct ClusterOptions {
     pub root_ca: Option<String>,
     /// Signs tokens in Secrets; set when the controllers run with an API server in this process.
     pub(crate) token_signer: Option<LegacyTokenSigner>,
+    /// Signs CertificateSigningRequests; set when the controllers run with an API server in this
+    /// process.
+    pub(crate) certificate_authority: Option<Arc<Authority>>,
 }
 
 /// How long a simulated pod takes from one state to the next.
@@ -195,6 +200,7 @@ impl Default for ClusterOptions {
             clock: None,
             root_ca: None,
             token_signer: None,
+            certificate_authority: None,
         }
     }
 }

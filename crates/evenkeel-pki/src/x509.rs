@@ -10,6 +10,9 @@ pub(crate) mod request;
 
 use std::ops::RangeInclusive;
 
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+
 use self::der::{Reader, Tag};
 pub use self::request::{AlternativeNames, CertificateRequest};
 
@@ -96,6 +99,11 @@ pub fn validity(certificate: &[u8]) -> Option<RangeInclusive<u64>> {
         der::time(tag, value)
     };
     Some(time()?..=time()?)
+}
+
+/// Returns the validity of the first certificate in PEM form.
+pub fn validity_of_pem(pem: &[u8]) -> Option<RangeInclusive<u64>> {
+    validity(&CertificateDer::from_pem_slice(pem).ok()?)
 }
 
 /// A public key to verify signatures with.

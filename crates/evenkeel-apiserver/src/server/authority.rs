@@ -17,7 +17,13 @@ impl ApiServer {
         Ok(self.authority()?.certificate_pem())
     }
 
-    pub(super) fn authority(&self) -> Result<Arc<Authority>, certificates::Error> {
+    /// Returns the server's own certificate authority: clients authenticate with certificates that
+    /// it signs.
+    ///
+    /// # Errors
+    ///
+    /// If the authority cannot be loaded or generated.
+    pub fn authority(&self) -> Result<Arc<Authority>, certificates::Error> {
         let mut authority = self.authority.lock();
         if let Some(authority) = &*authority {
             return Ok(authority.clone());
