@@ -142,7 +142,7 @@ async fn start_upstream() -> anyhow::Result<Server> {
 
 async fn start_pair(prefix: &str) -> anyhow::Result<Arc<Pair>> {
     let upstream = start_upstream().await?;
-    let ours = Server::ours(ApiServer::builder().build().await?);
+    let ours = Server::ours(ApiServer::builder().rbac().build().await?);
     shared_crds::create(&ours).await?;
     let webhooks = WebhookServer::start(now_unix()).await?;
     Ok(Arc::new(Pair::new(upstream, ours, prefix).with_webhooks(webhooks)))

@@ -30,7 +30,7 @@ fn open() -> BTreeMap<String, usize> {
 // With a paused clock, waiting for a missing event takes no time.
 #[tokio::test(start_paused = true)]
 async fn embedded_server_responds_as_recorded() {
-    let server = ApiServer::builder().seed(1).build().await.unwrap();
+    let server = ApiServer::builder().seed(1).rbac().build().await.unwrap();
     let server = Server::ours(server);
     shared_crds::create(&server).await.unwrap();
     let known = KnownDifferences::built_in().unwrap();

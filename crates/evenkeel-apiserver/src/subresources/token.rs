@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::clock_rng::rfc3339;
 use crate::context::{Attributes, Operation, RequestContext};
 use crate::object::{Metadata as _, set_meta};
+use crate::pipeline::checks::check_namespace;
 use crate::pipeline::encode::Reply;
 use crate::pipeline::manage::types::builtin_type;
 use crate::pipeline::{decode, persist};
@@ -44,9 +45,10 @@ struct Bound {
 pub(super) async fn request(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let mut request = decode::of_kind(cx, body, TOKEN_REQUEST, options.field_validation)?;
+    check_namespace(cx, &mut request)?;
     set_managed_fields(cx, &mut request, &options);
     cx.core.admission.mutate(&mut attributes(cx, &mut request)).await?;
-    check_names(cx, &request)?;
+    check_name(cx, &request)?;
     let account = persist::current(cx, cx.name()).await?;
     let uid = account.object().meta_str("uid").to_owned();
     let given_uid = request.meta_str("uid");
@@ -112,19 +114,14 @@ fn strings(list: &Value) -> Vec<String> {
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn check_names(cx: &RequestContext, request: &Value) -> Result<(), Status> {
-    for (field, what, expected) in [
-        ("name", "service account name", cx.name()),
-        ("namespace", "service account namespace", cx.namespace.as_str()),
-    ] {
-        let given = request.meta_str(field);
-        if !given.is_empty() && given != expected {
-            let detail = format!("must match the {what} if specified");
-            let error = field::Error::invalid(format!("metadata.{field}"), given, detail);
-            return Err(Status::invalid(NAMED, cx.name(), &[error]));
-        }
+fn check_name(cx: &RequestContext, request: &Value) -> Result<(), Status> {
+    let given = request.meta_str("name");
+    if given.is_empty() || given == cx.name() {
+        return Ok(());
     }
-    Ok(())
+    let detail = "must match the service account name if specified";
+    let error = field::Error::invalid("metadata.name", given, detail);
+    Err(Status::invalid(NAMED, cx.name(), &[error]))
 }
 
 /// Finds the object that the token is to be bound to.

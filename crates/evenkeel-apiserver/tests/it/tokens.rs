@@ -232,6 +232,12 @@ async fn invalid_requests_are_rejected_as_upstream_does() {
                 .to_owned(),
         ),
         (
+            json!({"metadata": {"namespace": "other"}}),
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request"
+                .to_owned(),
+        ),
+        (
             json!({"metadata": {"uid": "17"}}),
             409,
             format!(
