@@ -1,0 +1,256 @@
+//! Maps and objects: borrowed JSON objects or shared entries.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use serde_json::Value as Json;
+
+use crate::schema::{ObjectSchema, Schema};
+use crate::{Error, Value};
+
+/// A map. Keys are bool, int, uint or string; numbers that are equal are the same key.
+#[derive(Clone)]
+pub struct Map<'a>(Repr<'a>);
+
+#[derive(Clone)]
+enum Repr<'a> {
+    Json(&'a serde_json::Map<String, Json>, &'a Schema),
+    Shared(Arc<Entries<'a>>),
+}
+
+/// Entries in order of insertion.
+#[derive(Clone, Default)]
+struct Entries<'a> {
+    entries: Vec<(Value<'a>, Value<'a>)>,
+    /// Positions by key, once a map is too long to search.
+    index: Option<HashTable<usize>>,
+}
+
+/// Longer maps are searched through an index.
+const SEARCHED: usize = 8;
+
+/// An object with declared fields.
+#[derive(Clone)]
+pub struct Object<'a>(ObjectRepr<'a>);
+
+#[derive(Clone)]
+enum ObjectRepr<'a> {
+    Json(&'a serde_json::Map<String, Json>, &'a ObjectSchema),
+    Shared(Arc<ObjectFields<'a>>),
+}
+
+struct ObjectFields<'a> {
+    name: Arc<str>,
+    fields: Vec<(Arc<str>, Value<'a>)>,
+}
+
+impl<'a> Map<'a> {
+    pub(crate) fn json(map: &'a serde_json::Map<String, Json>, values: &'a Schema) -> Self {
+        Map(Repr::Json(map, values))
+    }
+
+    /// A map of these entries; an error if a key repeats or is not of a type of keys.
+    pub fn new(entries: impl IntoIterator<Item = (Value<'a>, Value<'a>)>) -> Result<Self, Error> {
+        let mut map = Map(Repr::Shared(Arc::default()));
+        for (key, value) in entries {
+            if !matches!(key, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_)) {
+                return Err(Error::new(format!("unsupported key type: {}", key.type_().name())));
+            }
+            if !map.insert(key.clone(), value) {
+                return Err(Error::new(format!(
+                    "insert failed: key {} already exists",
+                    key_text(&key)
+                )));
+            }
+        }
+        Ok(map)
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Repr::Json(map, _) => map.len(),
+            Repr::Shared(shared) => shared.entries.len(),
+        }
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &Value<'_>) -> Option<Value<'a>> {
+        match &self.0 {
+            Repr::Json(map, schema) => {
+                let value = map.get(key.as_str()?)?;
+                Some(Value::with_schema(value, schema))
+            }
+            Repr::Shared(shared) => shared.find(key).map(|at| shared.entries[at].1.clone()),
+        }
+    }
+
+    /// The value of a string key.
+    pub fn get_str(&self, key: &str) -> Option<Value<'a>> {
+        match &self.0 {
+            Repr::Json(map, schema) => Some(Value::with_schema(map.get(key)?, schema)),
+            Repr::Shared(_) => self.get(&Value::from(key)),
+        }
+    }
+
+    /// Entries in a stable order.
+    pub fn iter(&self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> {
+        let (json, shared) = match &self.0 {
+            Repr::Json(map, schema) => (Some((map.iter(), *schema)), None),
+            Repr::Shared(shared) => (None, Some(shared.clone())),
+        };
+        let json = json.into_iter().flat_map(|(entries, schema)| {
+            entries.map(move |(key, value)| {
+                (Value::from(key.as_str()), Value::with_schema(value, schema))
+            })
+        });
+        let len = shared.as_ref().map_or(0, |shared| shared.entries.len());
+        let shared = (0..len).filter_map(move |at| shared.as_ref()?.entries.get(at).cloned());
+        json.chain(shared)
+    }
+
+    /// Adds an entry, in place if the map is not shared; false if the key exists.
+    pub(crate) fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> bool {
+        if let Repr::Json(..) = self.0 {
+            let mut entries = Entries::default();
+            for (key, value) in self.iter() {
+                entries.insert(key, value);
+            }
+            self.0 = Repr::Shared(Arc::new(entries));
+        }
+        match &mut self.0 {
+            Repr::Json(..) => false,
+            Repr::Shared(shared) => {
+                shared.find(&key).is_none() && {
+                    Arc::make_mut(shared).insert(key, value);
+                    true
+                }
+            }
+        }
+    }
+
+    /// The same map with a lifetime of its own.
+    pub(crate) fn into_owned(self) -> Map<'static> {
+        let mut entries = Entries::default();
+        for (key, value) in self.iter() {
+            entries.insert(key.into_owned(), value.into_owned());
+        }
+        Map(Repr::Shared(Arc::new(entries)))
+    }
+}
+
+impl<'a> Entries<'a> {
+    fn find(&self, key: &Value<'_>) -> Option<usize> {
+        match &self.index {
+            None => self.entries.iter().position(|(existing, _)| existing == key),
+            Some(index) => {
+                let hash = hash_key(key)?;
+                index.find(hash, |&at| self.entries[at].0 == *key).copied()
+            }
+        }
+    }
+
+    fn insert(&mut self, key: Value<'a>, value: Value<'a>) {
+        self.entries.push((key, value));
+        let entries = &self.entries;
+        let rehash = |&at: &usize| hash_key(&entries[at].0).unwrap_or_default();
+        match &mut self.index {
+            Some(index) => {
+                let at = entries.len() - 1;
+                index.insert_unique(rehash(&at), at, rehash);
+            }
+            None if entries.len() > SEARCHED => {
+                let mut index = HashTable::with_capacity(entries.len() * 2);
+                for at in 0..entries.len() {
+                    index.insert_unique(rehash(&at), at, rehash);
+                }
+                self.index = Some(index);
+            }
+            None => {}
+        }
+    }
+}
+
+/// Equal keys have equal hashes; `None` if no key equals the value.
+fn hash_key(key: &Value<'_>) -> Option<u64> {
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    match key {
+        Value::Bool(value) => value.hash(&mut hasher),
+        Value::Int(value) => i128::from(*value).hash(&mut hasher),
+        Value::Uint(value) => i128::from(*value).hash(&mut hasher),
+        Value::Double(value) if value.fract() == 0.0 => (*value as i128).hash(&mut hasher),
+        Value::String(text) => text.hash(&mut hasher),
+        _ => return None,
+    }
+    Some(hasher.finish())
+}
+
+/// A key in a message.
+pub(crate) fn key_text(key: &Value<'_>) -> String {
+    match key {
+        Value::String(text) => text.to_string(),
+        Value::Uint(value) => value.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+impl<'a> Object<'a> {
+    pub(crate) fn json(map: &'a serde_json::Map<String, Json>, schema: &'a ObjectSchema) -> Self {
+        Object(ObjectRepr::Json(map, schema))
+    }
+
+    /// An object of a type with these fields.
+    pub fn new(name: Arc<str>, fields: Vec<(Arc<str>, Value<'a>)>) -> Self {
+        Object(ObjectRepr::Shared(Arc::new(ObjectFields { name, fields })))
+    }
+
+    /// The name of the type.
+    pub fn type_name(&self) -> &Arc<str> {
+        match &self.0 {
+            ObjectRepr::Json(_, schema) => &schema.name,
+            ObjectRepr::Shared(shared) => &shared.name,
+        }
+    }
+
+    /// The value of a field, if it is set.
+    pub fn get(&self, field: &str) -> Option<Value<'a>> {
+        match &self.0 {
+            ObjectRepr::Json(map, schema) => {
+                let field = schema.fields.get(field)?;
+                Some(Value::with_schema(map.get(&*field.json)?, &field.schema))
+            }
+            ObjectRepr::Shared(shared) => {
+                let field = shared.fields.iter().find(|(name, _)| &**name == field)?;
+                Some(field.1.clone())
+            }
+        }
+    }
+
+    /// The fields that are set.
+    pub fn fields(&self) -> Vec<(Arc<str>, Value<'a>)> {
+        match &self.0 {
+            ObjectRepr::Json(map, schema) => schema
+                .fields
+                .iter()
+                .filter_map(|(name, field)| {
+                    let value = map.get(&*field.json)?;
+                    Some((Arc::from(&**name), Value::with_schema(value, &field.schema)))
+                })
+                .collect(),
+            ObjectRepr::Shared(shared) => shared.fields.clone(),
+        }
+    }
+
+    /// The same object with a lifetime of its own.
+    pub(crate) fn into_owned(self) -> Object<'static> {
+        let fields =
+            self.fields().into_iter().map(|(name, value)| (name, value.into_owned())).collect();
+        Object::new(self.type_name().clone(), fields)
+    }
+}
