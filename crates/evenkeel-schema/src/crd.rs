@@ -24,8 +24,9 @@ use serde_json::{Map, Value, json};
 use self::options::Options;
 use self::spec::{Names, Spec};
 use crate::field::{Error, exceeds_text_limit};
-use crate::format::{self, parse_request_uri};
 use crate::{metadata, names};
+use evenkeel_types::format;
+use evenkeel_types::url::Url;
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 
@@ -232,8 +233,8 @@ fn approval(crd: &Value) -> (Approval, &str) {
     } else if text.starts_with("unapproved") {
         Approval::Bypassed
     } else {
-        match parse_request_uri(text) {
-            Some(url) if !url.host.is_empty() && !url.scheme.is_empty() => Approval::Approved,
+        match Url::parse_request_uri(text) {
+            Ok(url) if !url.host.is_empty() && !url.scheme.is_empty() => Approval::Approved,
             _ => Approval::Malformed,
         }
     };

@@ -7,11 +7,8 @@
 pub mod field;
 pub mod jsonpath;
 pub mod metadata;
-pub mod names;
 
 mod crd;
-mod format;
-mod pattern;
 mod scale;
 mod structural;
 
@@ -19,5 +16,6 @@ pub use crd::{
     default_crd, record_storage_version, unrecognized_formats, validate_crd,
     validate_crd_status_update, validate_crd_update,
 };
+pub use evenkeel_types::names;
 pub use scale::{Scale, ScaleValues};
 pub use structural::{CompileError, DecodeError, Rule, Structural};

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::enum_values::EnumValues;
-use crate::format::Format;
-use crate::pattern::Pattern;
 use crate::scale::Scale;
+use evenkeel_types::format::Format;
+use evenkeel_types::pattern::Pattern;
 
 pub use compile::CompileError;
 pub use normalize::DecodeError;

@@ -4,6 +4,7 @@
 //! decoding into the Go structs does, and [`protobuf`] converts the binary wire format to JSON and
 //! back. [`json`] encodes objects in the field order of their Go structs, [`quantity`] implements
 //! resource quantities, [`time`] timestamps, [`duration`] Go's durations and [`cron`] schedules.
+//! [`names`] and [`mod@format`] check strings, [`url`] and [`netip`] parse addresses, [`pattern`] compiles Go's regular expressions,
 //! [`go`] formats values as in Go's error messages, [`mod@base64`] encodes bytes as Go does, and
 //! [`random`] has what generated names are made of.
 
@@ -11,14 +12,19 @@ pub mod base64;
 mod conform;
 pub mod cron;
 pub mod duration;
+pub mod format;
 pub mod go;
 mod gvk;
 pub mod json;
+pub mod names;
+pub mod netip;
+pub mod pattern;
 pub mod protobuf;
 pub mod quantity;
 pub mod random;
 mod table;
 pub mod time;
+pub mod url;
 
 pub use conform::{StrictDecodingError, TypeMismatch, check_unstructured, conform, empty_to_null};
 pub use gvk::Gvk;

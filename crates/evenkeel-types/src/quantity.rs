@@ -158,6 +158,23 @@ impl Quantity {
         self.scaled_value(0)
     }
 
+    /// Returns the amount if it is a whole number that is held without fractions (`AsInt64`).
+    pub fn as_i64(&self) -> Option<i64> {
+        match self.amount {
+            Amount::Small { value, scale } => at_scale(value, scale, 0),
+            Amount::Big(_) => None,
+        }
+    }
+
+    /// Returns the nearest double, or infinity (`AsApproximateFloat64`).
+    pub fn as_approximate_f64(&self) -> f64 {
+        let (base, exponent) = match &self.amount {
+            Amount::Small { value, scale } => (*value as f64, i64::from(*scale)),
+            Amount::Big(decimal) => decimal.unscaled_f64(),
+        };
+        if exponent == 0 { base } else { base * power_of_ten(exponent) }
+    }
+
     /// Returns the amount in thousandths, as [`value`](Self::value) does for whole units.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
@@ -287,6 +304,15 @@ impl Ord for Quantity {
 fn at_scale(value: i64, from: i32, to: i32) -> Option<i64> {
     let steps = u32::try_from(from.checked_sub(to)?).ok()?;
     value.checked_mul(10_i64.checked_pow(steps)?)
+}
+
+/// As `math.Pow10`.
+fn power_of_ten(exponent: i64) -> f64 {
+    match exponent {
+        309.. => f64::INFINITY,
+        ..-323 => 0.0,
+        _ => format!("1e{exponent}").parse().unwrap_or_default(),
+    }
 }
 
 /// A writer that accepts only the text it contains.

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::options::Options;
 use super::spec::{Spec, present, text};
 use crate::field::Error;
-use crate::format::parse_url;
 use crate::names;
+use evenkeel_types::url::Url;
 
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
@@ -85,7 +85,7 @@ fn check_client(config: &Value, options: &Options<'_>, path: &str, errors: &mut 
 
 fn check_url(text: &str, path: &str, errors: &mut Vec<Error>) {
     const FORM: &str = "; desired format: https://host[/path]";
-    let url = match parse_url(text) {
+    let url = match Url::parse(text) {
         Ok(url) => url,
         Err(reason) => {
             let detail = format!("url must be a valid URL: {reason}{FORM}");

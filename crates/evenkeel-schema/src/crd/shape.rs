@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::schema::{Additional, Items, Schema};
 use crate::field::Error;
-use crate::pattern::Pattern;
+use evenkeel_types::pattern::Pattern;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {

@@ -6,8 +6,8 @@ use super::{
     Additional, Checks, EnumValues, FormatRule, JsonType, JsonTypes, ListType, Node, Rule,
     Structural, Subtree,
 };
-use crate::format::{self, Format};
-use crate::pattern::Pattern;
+use evenkeel_types::format::{self, Format};
+use evenkeel_types::pattern::Pattern;
 use std::sync::Arc;
 
 /// Why a schema does not compile.

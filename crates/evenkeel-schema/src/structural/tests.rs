@@ -467,7 +467,7 @@ proptest! {
     fn no_text_causes_parsers_to_panic(
         text in prop_oneof![".{0,20}", r"[\[\](){}\\.*+?|^$a-c:'@,=<>!0-9-]{0,12}"],
     ) {
-        let _ = crate::pattern::Pattern::new(&text);
+        let _ = evenkeel_types::pattern::Pattern::new(&text);
         let object = json!([{"a": 1}]);
         let _ = crate::jsonpath::Path::parse(&text).map(|path| path.eval(&object).len());
         for name in [
@@ -478,6 +478,6 @@ proptest! {
                 format.accepts(&text);
             }
         }
-        let _ = crate::format::parse_url(&text);
+        let _ = evenkeel_types::url::Url::parse(&text);
     }
 }

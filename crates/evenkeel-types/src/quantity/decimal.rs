@@ -53,6 +53,13 @@ impl Decimal {
         }
     }
 
+    /// The digits as a double, and the exponent.
+    pub(super) fn unscaled_f64(&self) -> (f64, i64) {
+        let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
+        let value: f64 = digits.parse().unwrap_or_default();
+        (if self.negative { -value } else { value }, self.exponent)
+    }
+
     pub(super) fn negated(mut self) -> Self {
         self.negative = !self.negative && !self.digits.is_empty();
         self

@@ -1,4 +1,4 @@
-//! Compiles `pattern` keywords: Go (RE2) regular expressions on the `regex` crate.
+//! Go's (RE2) regular expressions, on the `regex` crate.
 //!
 //! The two syntaxes differ in detail: Go's `\d`, `\w`, `\s` and `\b` are ASCII, `[` inside a class
 //! is literal, a `{` that does not start a repetition is literal, and octal escapes exist.
@@ -9,14 +9,14 @@ use regex::{Regex, RegexBuilder};
 
 /// A compiled `pattern`. Matching is unanchored, as in JSON schema.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     source: Box<str>,
     regex: Regex,
 }
 
 impl Pattern {
     /// Compiles Go syntax. The error is the text of Go's `regexp/syntax.Error`.
-    pub(crate) fn new(source: &str) -> Result<Self, String> {
+    pub fn new(source: &str) -> Result<Self, String> {
         let failed = |(what, at): (&str, &str)| format!("error parsing regexp: {what}: `{at}`");
         let translated = Translator::new(source).run().map_err(failed)?;
         let regex = RegexBuilder::new(&translated)
@@ -26,12 +26,25 @@ impl Pattern {
         Ok(Self { source: source.into(), regex })
     }
 
-    pub(crate) fn source(&self) -> &str {
+    /// The source, in Go's syntax.
+    pub fn source(&self) -> &str {
         &self.source
     }
 
-    pub(crate) fn is_match(&self, text: &str) -> bool {
+    /// Whether a part of the text matches.
+    pub fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
+    }
+
+    /// The leftmost match.
+    pub fn find<'t>(&self, text: &'t str) -> Option<&'t str> {
+        self.regex.find(text).map(|found| found.as_str())
+    }
+
+    /// Matches from left to right that do not overlap. As in Go, an empty match directly after
+    /// another match is left out.
+    pub fn find_all<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
+        self.regex.find_iter(text).map(|found| found.as_str())
     }
 }
 

@@ -277,11 +277,13 @@ fn matches_edge_and_inner(
     }
 }
 
-pub(crate) fn is_dns1123_label(value: &str) -> bool {
+/// Whether a string is a DNS label (RFC 1123) of any length.
+pub fn is_dns1123_label(value: &str) -> bool {
     matches_edge_and_inner(value, is_lower_alnum, |b| is_lower_alnum(b) || b == b'-')
 }
 
-pub(crate) fn is_dns1123_subdomain(value: &str) -> bool {
+/// Whether a string is a DNS subdomain (RFC 1123) of any length.
+pub fn is_dns1123_subdomain(value: &str) -> bool {
     value.split('.').all(is_dns1123_label)
 }
 

@@ -1,7 +1,7 @@
 //! Dates, times and durations.
 
-use evenkeel_types::duration;
-use evenkeel_types::time::{Precision, Timestamp};
+use crate::duration;
+use crate::time::{Precision, Timestamp};
 
 /// Accepts `2006-01-02` if the day exists.
 pub(super) fn is_date(text: &str) -> bool {

@@ -7,19 +7,18 @@ mod codes;
 mod mail;
 mod net;
 mod time;
-mod uri;
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use crate::names;
-
-pub(crate) use uri::{parse_request_uri, parse_url};
+use crate::url::Url;
 
 /// A string format that is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+#[expect(missing_docs, reason = "the variants are named like the formats")]
+pub enum Format {
     BsonObjectId,
     Uri,
     Email,
@@ -50,7 +49,7 @@ pub(crate) enum Format {
 
 impl Format {
     /// Returns the format with this name. Dashes are ignored (`date-time` is `datetime`).
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name.replace('-', "").as_str() {
             "bsonobjectid" => Self::BsonObjectId,
             "uri" => Self::Uri,
@@ -83,10 +82,10 @@ impl Format {
     }
 
     /// Returns whether `text` has this format.
-    pub(crate) fn accepts(self, text: &str) -> bool {
+    pub fn accepts(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
-            Self::Uri => parse_request_uri(text).is_some(),
+            Self::Uri => Url::parse_request_uri(text).is_ok(),
             Self::Email => mail::is_address(text),
             Self::Hostname => is_hostname(text),
             Self::Ipv4 => net::parse_ip_sloppy(text) && text.contains('.'),
@@ -116,7 +115,7 @@ impl Format {
 }
 
 /// Returns whether a schema of this type (empty if it has none or several) may use the format.
-pub(crate) fn is_recognized(schema_type: &str, format: &str) -> bool {
+pub fn is_recognized(schema_type: &str, format: &str) -> bool {
     match schema_type {
         "" | "string" => Format::from_name(format).is_some(),
         "integer" => matches!(format, "int32" | "int64"),
