@@ -21,7 +21,7 @@ tasks:
   package  package the published crates, and build and test an operator with them
   policy   generate the table of bootstrap roles and bindings from an upstream kube-apiserver
   tidy     check the source tree (`tidy --graph CRATE` prints the modules of a crate)
-  types    generate the table of built-in types (crates/evenkeel-types/src/table/types.txt)
+  types    generate the tables of built-in types and of their names in error messages
   upstream build, start or find upstream etcd and kube-apiserver (see `upstream help`)";
 
 #[expect(clippy::print_stderr, reason = "a command line tool prints errors")]

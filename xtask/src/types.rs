@@ -1,4 +1,5 @@
-//! `types`: generates the table of built-in types that `evenkeel-types` compiles in.
+//! `types`: generates the table of built-in types that `evenkeel-types` compiles in, and that of the
+//! names in error messages (`printed.rs`).
 //!
 //! Joins three sources: `gofacts/facts.txt` (Go struct tags), `openapi-v2.json` (required fields,
 //! list and map types) and `protobuf-fields.json` (field numbers and messages). Where two sources
@@ -7,6 +8,7 @@
 mod facts;
 mod join;
 mod print;
+mod printed;
 #[cfg(test)]
 mod tests;
 
@@ -24,17 +26,25 @@ pub(crate) enum Error {
     Io { path: PathBuf, source: io::Error },
     #[error("{path}: {source}")]
     Json { path: PathBuf, source: serde_json::Error },
-    #[error("facts.txt line {line}: {reason}")]
-    Facts { line: usize, reason: String },
+    #[error("{file} line {line}: {reason}")]
+    Facts { file: &'static str, line: usize, reason: String },
     #[error("the sources disagree:\n{0}")]
     Disagreement(String),
 }
 
-/// Generates the table and writes it into the `evenkeel-types` crate.
+/// Generates both tables and writes them into the crates that use them.
 pub(crate) fn write() -> Result<(), Error> {
-    let table = generate(&data_dir())?;
-    let path = table_path();
-    fs::write(&path, table).map_err(|source| Error::Io { path, source })
+    let tables =
+        [(table_path(), generate(&data_dir())?), (printed_table_path(), generate_printed()?)];
+    for (path, table) in tables {
+        fs::write(&path, table).map_err(|source| Error::Io { path, source })?;
+    }
+    Ok(())
+}
+
+/// Returns the text of the table of printed names.
+pub(crate) fn generate_printed() -> Result<String, Error> {
+    printed::generate(&read(&root().join("xtask/gofacts/printed.txt"))?)
 }
 
 /// Returns the text of the table.
@@ -56,6 +66,10 @@ pub(crate) fn data_dir() -> PathBuf {
 
 pub(crate) fn table_path() -> PathBuf {
     root().join("crates/evenkeel-types/src/table/types.txt")
+}
+
+pub(crate) fn printed_table_path() -> PathBuf {
+    root().join("crates/evenkeel-kinds/src/validate/printed/table.rs")
 }
 
 fn root() -> &'static Path {

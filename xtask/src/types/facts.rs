@@ -46,7 +46,11 @@ pub(super) fn parse(text: &str) -> Result<Facts, Error> {
     let mut package = String::new();
     let mut open: Option<(String, Struct)> = None;
     for (index, line) in text.lines().enumerate() {
-        let fail = |reason: &str| Error::Facts { line: index + 1, reason: reason.to_owned() };
+        let fail = |reason: &str| Error::Facts {
+            file: "facts.txt",
+            line: index + 1,
+            reason: reason.to_owned(),
+        };
         let mut cells = line.split('\t');
         let tag = cells.next().unwrap_or_default();
         let mut cell = || cells.next().unwrap_or_default().to_owned();

@@ -1,8 +1,8 @@
-//! The generator of the type table.
+//! The generators of both tables.
 
 use std::fs;
 
-use super::{data_dir, generate, table_path};
+use super::{data_dir, generate, generate_printed, printed_table_path, table_path};
 
 #[test]
 fn committed_table_matches_the_sources() {
@@ -15,4 +15,13 @@ fn committed_table_matches_the_sources() {
     let committed = fs::read_to_string(table_path()).unwrap();
     // Not assert_eq!, which would print two texts of 150 kB.
     assert!(generated == committed, "the table is stale: run `cargo run -p xtask -- types`");
+}
+
+#[test]
+fn committed_table_of_printed_names_matches_its_source() {
+    let committed = fs::read_to_string(printed_table_path()).unwrap();
+    assert!(
+        generate_printed().unwrap() == committed,
+        "the table is stale: run `cargo xtask types`"
+    );
 }
