@@ -1,9 +1,10 @@
 //! Hashes used in names and labels.
 //!
-//! They are stored, so the function and the alphabet must never change. Upstream hashes a Go dump
-//! of the template, which cannot be reproduced outside of Go; this is a hash of the template as
-//! JSON with sorted keys. Hashes are only compared for equality.
+//! They are stored, so they must never change. Upstream hashes a Go dump of the template, which
+//! cannot be reproduced outside of Go; this is a hash of the template as JSON with sorted keys.
+//! Hashes are only compared for equality.
 
+use evenkeel_types::hash::fnv1a;
 use evenkeel_types::random::NAME_ALPHABET;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
@@ -15,16 +16,9 @@ pub(crate) fn of_template(template: &PodTemplateSpec, collisions: Option<i32>) -
 
 /// Returns the hash of a JSON value.
 pub(crate) fn of_value(value: &Value, collisions: Option<i32>) -> String {
-    let mut hash = fnv(0x811c_9dc5, value.to_string().as_bytes());
-    if let Some(collisions) = collisions {
-        hash = fnv(hash, &collisions.to_le_bytes());
-    }
-    safe_encode(&hash.to_string())
-}
-
-/// FNV-1a.
-fn fnv(hash: u32, bytes: &[u8]) -> u32 {
-    bytes.iter().fold(hash, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    let text = value.to_string();
+    let collisions = collisions.into_iter().flat_map(i32::to_le_bytes);
+    safe_encode(&fnv1a(text.bytes().chain(collisions)).to_string())
 }
 
 /// Replaces each byte by a letter or digit that forms no words, as `SafeEncodeString` upstream.

@@ -6,7 +6,7 @@
 //! resource quantities, [`time`] timestamps, [`duration`] Go's durations and [`cron`] schedules.
 //! [`names`] and [`mod@format`] check strings, [`url`] and [`netip`] parse addresses, [`pattern`] compiles Go's regular expressions,
 //! [`go`] formats values as in Go's error messages, [`mod@base64`] encodes bytes as Go does, and
-//! [`random`] has what generated names are made of.
+//! [`random`] and [`hash`] have what generated names are made of.
 
 pub mod base64;
 mod conform;
@@ -15,6 +15,7 @@ pub mod duration;
 pub mod format;
 pub mod go;
 mod gvk;
+pub mod hash;
 pub mod json;
 pub mod names;
 pub mod netip;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_types::hash::fnv1a;
 use kube::api::Patch;
 use serde_json::json;
 
@@ -29,14 +30,9 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
     if whole.len() <= LONGEST {
         return whole;
     }
-    let digest = format!("{:08x}", digest(&whole));
+    let digest = format!("{:08x}", fnv1a(whole.bytes()));
     let end = whole.floor_char_boundary(LONGEST - 1 - digest.len());
     format!("{}-{digest}", whole[..end].trim_end_matches(['-', '.']))
-}
-
-/// FNV-1a. The hash is part of stored names, so the function must never change.
-fn digest(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// The result of [`Client::create_or_update`], as in controller-runtime.

@@ -5,28 +5,26 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// A stream of pseudo-random numbers (`SplitMix64`).
+use evenkeel_types::random::SplitMix64;
+
+/// A stream of pseudo-random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
     /// Creates the stream of a seed; equal seeds give equal streams.
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64(seed))
     }
 
     /// Creates a stream from entropy.
     pub(crate) fn from_entropy() -> Self {
-        Self(RandomState::new().hash_one(0_u8))
+        Self::new(RandomState::new().hash_one(0_u8))
     }
 
     /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// Returns a duration in `low..high`, or `low` if the range is empty.

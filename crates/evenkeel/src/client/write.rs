@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_types::random::NAME_ALPHABET;
 use http::Method;
 use kube::api::{Patch, ValidationDirective};
 use serde::Serialize;
@@ -398,9 +399,8 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> IntoFuture for Write<'a, R
 /// The maximum number of attempts of an owned apply whose precondition fails.
 const OWNED_ATTEMPTS: u32 = 3;
 
-/// The maximum prefix length and the suffix alphabet of generated names, as in the API server.
+/// The maximum prefix length of generated names, as in the API server.
 const PREFIX_LEN_MAX: usize = 58;
-const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Returns the key and body of an object to create; generates the name if `generateName` is set.
 pub(super) fn named<K: kube::Resource + Clone + Serialize>(
@@ -413,7 +413,7 @@ pub(super) fn named<K: kube::Resource + Clone + Serialize>(
         return (key, encode(object));
     }
     let mut random = client.shared.random.lock();
-    let end = (0..5).map(|_| char::from(ALPHABET[(random.next() % 27) as usize]));
+    let end = (0..5).map(|_| char::from(NAME_ALPHABET[(random.next() % 27) as usize]));
     let base = &base[..base.floor_char_boundary(PREFIX_LEN_MAX)];
     let name: String = base.chars().chain(end).collect();
     let mut object = object.clone();
