@@ -3,8 +3,8 @@
 //!
 //! A type may allow several shapes (scalar, list and map, for fields without a declared type); the
 //! value then determines the shape. Types refer to each other by [`TypeId`] and may be recursive.
-//! Schemas are built by [`SchemaBuilder`], by [`ObjectType::builtin`] for built-in kinds, and from
-//! documents by [`Schema::from_structural`] and [`Schema::from_openapi`].
+//! Schemas are built by [`SchemaBuilder`], by [`ObjectType::builtin`] for built-in kinds, and by
+//! [`Schema::from_structural`] for custom resources.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -124,8 +124,8 @@ pub enum SchemaError {
     #[error("{0}: associative list may not have non-map types")]
     ListItemsNotMaps(String),
     /// A document that does not describe a type.
-    #[error("{0}: {1}")]
-    Document(String, String),
+    #[error("schema: {0}")]
+    Document(String),
 }
 
 // === impl Schema ===

@@ -322,3 +322,39 @@ fn priority(event: &ObjectEvent) -> i32 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_change_names_what_differs_between_two_versions() {
+        let entry = |meta: &Value| Entry::of(Kind::of::<Deployment>(), &json!({"metadata": meta}));
+        let old = json!({"name": "web", "uid": "u", "resourceVersion": "10", "generation": 3});
+        let changed = |field: &str, value: Value| {
+            let mut new = old.clone();
+            new["resourceVersion"] = json!("11");
+            new[field] = value;
+            change(&entry(&old), &entry(&new)).to_string()
+        };
+        let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "v"}]);
+        for (field, value, expected) in [
+            ("generation", json!(4), "generation 3→4"),
+            ("labels", json!({"a": "b"}), "labels"),
+            ("annotations", json!({"a": "b"}), "annotations"),
+            ("finalizers", json!(["example.com/x"]), "finalizers"),
+            ("ownerReferences", owner, "owners"),
+            ("deletionTimestamp", json!("2026-01-01T00:00:00Z"), "deletion"),
+            ("uid", json!("v"), "replaced"),
+            ("resourceVersion", json!("11"), "status"),
+            ("resourceVersion", json!("10"), ""),
+        ] {
+            assert_eq!(changed(field, value), expected, "{field}");
+        }
+        let [old, new] = ["10", "11"].map(|it| entry(&json!({"name": "a", "resourceVersion": it})));
+        assert_eq!(change(&old, &new).to_string(), "content", "no generation, so no status");
+    }
+}

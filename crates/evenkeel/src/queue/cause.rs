@@ -12,8 +12,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
 pub use self::merged::Causes;
 use crate::{Key, Kind};
 
@@ -165,27 +163,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns the changes between two versions of an object.
-    #[must_use]
-    pub fn between(old: &ObjectMeta, new: &ObjectMeta) -> Self {
-        let generation = match (old.generation, new.generation) {
-            (Some(from), Some(to)) if from != to => Some((from, to)),
-            _ => None,
-        };
-        let change = Self {
-            generation,
-            labels: old.labels != new.labels,
-            annotations: old.annotations != new.annotations,
-            finalizers: old.finalizers != new.finalizers,
-            owners: old.owner_references != new.owner_references,
-            deletion: old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some(),
-            replaced: old.uid != new.uid,
-            ..Self::default()
-        };
-        let written = old.resource_version != new.resource_version;
-        change.or_rest(written, new.generation.is_some())
-    }
-
     /// Attributes a write that changed none of the metadata to the status, or to the content if the
     /// object has no generation.
     pub(crate) fn or_rest(self, written: bool, has_generation: bool) -> Self {

@@ -2,8 +2,6 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use k8s_openapi::jiff::Timestamp;
 
 use super::*;
 use crate::{Key, Kind};
@@ -135,41 +133,6 @@ fn merging_merged_causes_is_merging_each() {
         assert_eq!(causes.kinds(), expected.kinds(), "{split}");
         assert_eq!(causes.count(), expected.count(), "{split}");
     }
-}
-
-#[test]
-fn a_change_names_what_differs_between_two_versions() {
-    let old = ObjectMeta {
-        generation: Some(3),
-        uid: Some("u".into()),
-        resource_version: Some("10".into()),
-        ..ObjectMeta::default()
-    };
-    let change = |edit: fn(&mut ObjectMeta)| {
-        let mut new = old.clone();
-        new.resource_version = Some("11".into());
-        edit(&mut new);
-        Change::between(&old, &new).to_string()
-    };
-    assert_eq!(change(|new| new.generation = Some(4)), "generation 3→4");
-    assert_eq!(change(|new| new.labels = Some([("a".into(), "b".into())].into())), "labels");
-    assert_eq!(
-        change(|new| new.annotations = Some([("a".into(), "b".into())].into())),
-        "annotations"
-    );
-    assert_eq!(change(|new| new.finalizers = Some(vec!["x".into()])), "finalizers");
-    assert_eq!(change(|new| new.owner_references = Some(vec![Default::default()])), "owners");
-    let deleted = |new: &mut ObjectMeta| new.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    assert_eq!(change(deleted), "deletion");
-    assert_eq!(change(|new| new.uid = Some("v".into())), "replaced");
-    assert_eq!(change(|_| ()), "status");
-    assert_eq!(change(|new| new.resource_version = Some("10".into())), "");
-    let old = ObjectMeta { resource_version: Some("10".into()), ..ObjectMeta::default() };
-    let new = ObjectMeta { resource_version: Some("11".into()), ..ObjectMeta::default() };
-    let content = Change::between(&old, &new);
-    assert_eq!(content.to_string(), "content", "without generation there is no status");
-    let cause = Cause::Updated(own(), content);
-    assert_eq!(Causes::from(cause.clone()).iter().collect::<Vec<_>>(), [cause]);
 }
 
 fn after(seconds: u64) -> AddOptions {
