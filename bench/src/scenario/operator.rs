@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -12,6 +12,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::api::{Patch, PostParams};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -44,7 +45,7 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     let seen: Arc<Mutex<ReconcileLog>> = Arc::default();
     let log = seen.clone();
     let reconciler = reconciler_fn(move |map: Arc<ConfigMap>, _| {
-        log.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).record(&map);
+        log.lock().record(&map);
         async {
             tokio::time::sleep(WORK).await;
             Ok(Action::done())
@@ -58,7 +59,7 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
 
     // From the end, so that the initial reconcile of the object has not run yet.
     let (mut times, mut changed) = (Vec::new(), 0);
-    while seen.lock().map_or(0, |seen| seen.objects.len()) < PRIMARIES {
+    while seen.lock().objects.len() < PRIMARIES {
         let name = format!("map-{:05}", PRIMARIES - 1 - changed % PRIMARIES);
         changed += 1;
         let patch = Patch::Merge(json!({"data": {"changed": changed.to_string()}}));
@@ -72,7 +73,7 @@ pub(crate) async fn restart(report: &mut Report) -> anyhow::Result<()> {
     manager.stop();
     running.join_next().await.context("the manager did not start")???;
 
-    let seen = seen.lock().map_err(|_| anyhow::anyhow!("a reconcile panicked"))?;
+    let seen = seen.lock();
     let reconciles: usize = seen.objects.values().map(|object| object.count).sum();
     let mut waits = Vec::new();
     for (name, version, start) in times {

@@ -5,12 +5,12 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Mutex;
 use std::time::SystemTime;
 
 use evenkeel_types::random::{NAME_ALPHABET, SplitMix64};
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The clock and random number generator of one server.
@@ -98,8 +98,8 @@ impl ClockRng {
         below(&mut self.lock(), bound)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, SplitMix64> {
-        self.random.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, SplitMix64> {
+        self.random.lock()
     }
 }
 

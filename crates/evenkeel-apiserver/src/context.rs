@@ -10,11 +10,12 @@ mod core;
 
 mod hooks;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::USER_AGENT;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -201,19 +202,19 @@ impl Remote {
         access: Access,
     ) -> Result<(), Status> {
         let permit = core.throttle.in_flight(&self.user, access).await?;
-        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        *self.in_flight.lock() = Some(permit);
         Ok(())
     }
 
     fn release_in_flight(&self) {
-        *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.in_flight.lock() = None;
     }
 }
 
 impl Warnings {
     /// Adds a warning, once; an empty one is not sent. Control characters are not valid in a header.
     pub(crate) fn add(&self, text: impl Into<String>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let text = text.into();
         if !text.is_empty() && !all.contains(&text) {
             all.push(text);
@@ -221,6 +222,6 @@ impl Warnings {
     }
 
     pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::registry::Snapshot;
 use crate::request::route::{self, Route};
@@ -69,7 +70,7 @@ impl Metrics {
         let mut text = String::new();
         text.push_str("# HELP apiserver_request_total Counter of apiserver requests.\n");
         text.push_str("# TYPE apiserver_request_total counter\n");
-        for (l, count) in &*self.requests.lock().unwrap_or_else(PoisonError::into_inner) {
+        for (l, count) in &*self.requests.lock() {
             let _ = writeln!(
                 text,
                 "apiserver_request_total{{code=\"{}\",component=\"apiserver\",group=\"{}\",\
@@ -107,7 +108,7 @@ impl InFlightRequest<'_> {
         if !known {
             labels = Labels { verb: labels.verb, code, ..Labels::default() };
         }
-        let mut requests = self.metrics.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.metrics.requests.lock();
         *requests.entry(labels).or_default() += 1;
     }
 }
@@ -150,6 +151,6 @@ mod tests {
             record(&metrics, &format!("/api/v1/namespaces/a/pods/b/sub{n}"), 404);
             record(&metrics, "/api/v1/pods", 200);
         }
-        assert_eq!(metrics.requests.lock().unwrap().len(), 3);
+        assert_eq!(metrics.requests.lock().len(), 3);
     }
 }

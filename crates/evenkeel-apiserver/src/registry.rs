@@ -14,7 +14,9 @@ pub(crate) mod custom;
 pub(crate) mod discovery;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use self::resource::Resource;
 use crate::storage::Store;
@@ -73,7 +75,7 @@ impl Registry {
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().clone()
     }
 
     /// Replaces the custom resources of `group`; `withdrawn` ones are only documented. Callers must
@@ -85,7 +87,7 @@ impl Registry {
         withdrawn: Vec<Arc<Resource>>,
     ) {
         let snapshot = Arc::new(self.snapshot().with_custom(group, custom, withdrawn));
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        *self.current.write() = snapshot;
     }
 }
 

@@ -42,7 +42,6 @@ mod status;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel::cache::Version;
@@ -53,6 +52,7 @@ use evenkeel::{
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 pub use simulation::{
@@ -156,7 +156,7 @@ impl Reconciler for Kubelets {
 
 impl Kubelets {
     fn lifecycles(&self) -> MutexGuard<'_, HashMap<Key, Lifecycle>> {
-        self.lifecycles.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lifecycles.lock()
     }
 
     /// Removes a deleted pod and releases its address.
@@ -218,7 +218,7 @@ impl Kubelets {
         };
         let version = entry.meta().version();
         let known = {
-            let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+            let nodes = self.nodes.lock();
             nodes
                 .get(node)
                 .filter(|(seen, _)| *seen == version)
@@ -228,7 +228,7 @@ impl Kubelets {
             return Ok(known);
         }
         let properties = NodeProperties::of(&*entry.decode::<Node>()?);
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.nodes.lock();
         nodes.insert(node.to_owned(), (version, properties.clone()));
         Ok(Some(properties))
     }

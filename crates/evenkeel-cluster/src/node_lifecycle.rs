@@ -11,7 +11,7 @@ mod zones;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel::client::Patch;
@@ -23,6 +23,7 @@ use evenkeel::{
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Pod, Taint, Toleration};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -152,11 +153,11 @@ fn ready(node: &Node) -> Option<&NodeCondition> {
 
 impl Lifecycle {
     fn zones(&self) -> MutexGuard<'_, Zones> {
-        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+        self.zones.lock()
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Key, ObjectReference>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Records an event for a node that this controller has not seen before.
@@ -418,7 +419,7 @@ impl Reconciler for PodGc {
     type Object = Node;
 
     async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
-        let deleted = || self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        let deleted = || self.deleted.lock();
         if cx.object().is_some() {
             deleted().remove(cx.key());
             return Ok(Action::done());

@@ -19,7 +19,7 @@ mod preempt;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel::queue::{AddOptions, Cause};
@@ -27,6 +27,7 @@ use evenkeel::{
     Action, BoxError, Context, ControllerHandle, EventRecorder, Key, Manager, Reconciler, Result,
 };
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Taint, Toleration};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -80,8 +81,8 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
 }
 
 impl Scheduler {
-    fn cache(&self) -> std::sync::MutexGuard<'_, SchedulerCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> parking_lot::MutexGuard<'_, SchedulerCache> {
+        self.cache.lock()
     }
 
     /// Fills the cache once, so that nothing is scheduled before all bound pods are counted.
@@ -109,7 +110,7 @@ impl Scheduler {
             return None;
         }
         let now = Instant::now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let due = *seen.entry(key.clone()).or_insert(now) + self.delay;
         if due > now {
             return Some(due - now);
@@ -166,7 +167,7 @@ impl Reconciler for Pods {
         let scheduler = &self.0;
         scheduler.load(cx).await?;
         let Some(pod) = cx.object() else {
-            scheduler.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(cx.key());
+            scheduler.seen.lock().remove(cx.key());
             if scheduler.cache().remove_pod(cx.key()) {
                 scheduler.enqueue_unschedulable("pod deleted");
             }

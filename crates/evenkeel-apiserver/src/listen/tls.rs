@@ -5,12 +5,9 @@
 //! afterwards: a certificate of an unknown authority results in a 401 response, or is ignored in
 //! favour of a bearer token, where a TLS alert would not explain the cause.
 
-use std::{
-    fmt, io,
-    ops::Range,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, io, ops::Range, sync::Arc};
 
+use parking_lot::Mutex;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
     client::danger::HandshakeSignatureValid,
@@ -210,7 +207,7 @@ impl ClientCertificate {
     /// Returns the identity at the current time.
     pub(super) fn identity(&self) -> Arc<PeerIdentity> {
         let now = self.tls.clock.now();
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.cached.lock();
         if !cached.valid.contains(&now.as_secs()) {
             *cached = verify_at(&self.tls, &self.chain, &self.validity_changes, now);
         }

@@ -11,10 +11,11 @@ mod names;
 pub(crate) mod serve;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use evenkeel_kinds::columns;
 use evenkeel_schema::{Structural, jsonpath, record_storage_version};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -326,11 +327,11 @@ impl Crds {
     }
 
     fn served(&self) -> MutexGuard<'_, HashMap<Box<str>, ServedGroup>> {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+        self.served.lock()
     }
 
     fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, names::AcceptedNames>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 }
 

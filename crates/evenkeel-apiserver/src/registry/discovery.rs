@@ -4,9 +4,10 @@
 //! fetch in a single request. Both are built once per snapshot of the registry.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 
 use super::resource::{Resource, Subresource};
@@ -32,7 +33,7 @@ pub(crate) struct OpenApiDocuments {
 impl OpenApiDocuments {
     /// Returns the v3 documents by path.
     pub(crate) fn v3(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Document>>> {
-        self.v3.lock().unwrap_or_else(PoisonError::into_inner)
+        self.v3.lock()
     }
 }
 

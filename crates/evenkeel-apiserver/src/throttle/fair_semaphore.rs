@@ -1,9 +1,10 @@
 //! A semaphore with a limit per user.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::User;
@@ -67,7 +68,7 @@ impl FairSemaphore {
     }
 
     fn user_semaphore(&self, user: &User) -> Arc<Semaphore> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.users.lock();
         if let Some(own) = users.get(user.name()) {
             return own.clone();
         }
@@ -82,7 +83,7 @@ impl FairSemaphore {
 
     #[cfg(test)]
     pub(super) fn users(&self) -> usize {
-        self.users.lock().unwrap().len()
+        self.users.lock().len()
     }
 }
 

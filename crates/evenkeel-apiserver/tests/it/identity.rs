@@ -1,10 +1,11 @@
 //! The user of a request: anonymous requests, impersonation, and the attributes for authorization.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use evenkeel_apiserver::identity::Identity;
 use evenkeel_apiserver::{ApiServer, Attributes, Authorizer, Decision};
 use http::Method;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, TestResponse, send};
@@ -126,7 +127,7 @@ impl Authorizer for RecordingAuthorizer {
             ),
             None => format!("{} {} {}", attributes.user.user, attributes.verb, attributes.path),
         };
-        self.log.lock().unwrap().push(line);
+        self.log.lock().push(line);
         if (self.allows)(attributes) { Decision::Allow } else { Decision::Deny(String::new()) }
     }
 }
@@ -134,7 +135,7 @@ impl Authorizer for RecordingAuthorizer {
 async fn recording_cluster(allows: fn(&Attributes<'_>) -> bool) -> (Cluster, RecordingAuthorizer) {
     let authorizer = RecordingAuthorizer { allows, log: Arc::default() };
     let cluster = Cluster::built(ApiServer::builder().seed(1).authorizer(authorizer.clone())).await;
-    authorizer.log.lock().unwrap().clear();
+    authorizer.log.lock().clear();
     (cluster, authorizer)
 }
 
@@ -152,7 +153,7 @@ async fn every_part_of_an_impersonated_user_is_authorized() {
     ];
     cluster.send(Method::GET, "/api/v1/namespaces/default", &headers, "").await.expect(200);
     assert_eq!(
-        *authorizer.log.lock().unwrap(),
+        *authorizer.log.lock(),
         [
             "admin impersonate-on:user-info:get /namespaces/ default/default",
             "admin impersonate /users/ /jane",

@@ -24,11 +24,11 @@ async fn mutating_webhooks_run_by_configuration_name_and_position() {
         patched(request, json!([{"op": "add", "path": "/data", "value": {"order": order}}]))
     });
     let client = webhook.register(&cluster, "w");
-    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
     for name in ["b1", "a2", "a1"] {
         let (seen, own) = (seen.clone(), name.to_owned());
         let webhook = Webhook::new(move |request| {
-            seen.lock().unwrap().push(own.clone());
+            seen.lock().push(own.clone());
             allow(request)
         });
         webhook.register(&cluster, name);
@@ -43,7 +43,7 @@ async fn mutating_webhooks_run_by_configuration_name_and_position() {
     cluster.post(MUTATING, a).await.expect(201);
     install(&cluster, MUTATING, "c", &client, |_| ()).await;
     let stored = cluster.post(CONFIG_MAPS, config_map("x", json!({}))).await.expect(201);
-    assert_eq!(*seen.lock().unwrap(), ["a1", "a2", "b1"]);
+    assert_eq!(*seen.lock(), ["a1", "a2", "b1"]);
     assert_eq!(stored["data"]["order"], "x");
 }
 

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use base64::Engine as _;
@@ -12,6 +12,7 @@ use evenkeel_apiserver::Body;
 use evenkeel_pki::certificates::{Authority, KeyedCertificate};
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -60,13 +61,13 @@ impl Webhook {
 
     /// Returns the requests of the reviews since the last call.
     pub(crate) fn take(&self) -> Vec<Value> {
-        let reviews = std::mem::take(&mut *self.seen.lock().unwrap());
+        let reviews = std::mem::take(&mut *self.seen.lock());
         reviews.into_iter().map(|mut review| review["request"].take()).collect()
     }
 
     /// Returns the reviews since the last call.
     pub(crate) fn take_reviews(&self) -> Vec<Value> {
-        std::mem::take(&mut *self.seen.lock().unwrap())
+        std::mem::take(&mut *self.seen.lock())
     }
 }
 
@@ -84,7 +85,7 @@ impl tower_service::Service<Request<Body>> for Webhook {
         Box::pin(async move {
             let body = request.into_body().collect().await.unwrap().to_bytes();
             let review: Value = serde_json::from_slice(&body).unwrap();
-            webhook.seen.lock().unwrap().push(review.clone());
+            webhook.seen.lock().push(review.clone());
             let (code, body) = (webhook.answer)(review).await;
             Ok(Response::builder().status(code).body(body).unwrap())
         })

@@ -1,13 +1,14 @@
 //! The pod failure backoff of a Job: it grows with each failure since the last success.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Key;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::track;
 use crate::pods;
@@ -29,7 +30,7 @@ struct Record {
 
 impl Backoffs {
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Record>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Records pods that terminated and are not counted yet, each once, in the order they

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// The addresses in use, by node.
 #[derive(Default)]
@@ -23,7 +24,7 @@ impl Addresses {
         network: Ipv4Addr,
         former: Option<Ipv4Addr>,
     ) -> Option<Ipv4Addr> {
-        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.0.lock();
         let pool = pools.entry(node.to_owned()).or_default();
         if let Some(former) = former
             && pool.used.insert(former)
@@ -44,7 +45,7 @@ impl Addresses {
 
     pub(super) fn release(&self, node: &str, address: Option<Ipv4Addr>) {
         let Some(address) = address else { return };
-        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.0.lock();
         if let Some(pool) = pools.get_mut(node) {
             pool.used.remove(&address);
         }

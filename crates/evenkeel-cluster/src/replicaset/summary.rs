@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use evenkeel::cache::Entry;
 use evenkeel::{Key, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
 
 use super::{KnownPods, SetPod};
 use crate::pods;
@@ -108,7 +109,7 @@ impl PodSummaries {
         self.lock().remove(set);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, KnownPods>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, KnownPods>> {
+        self.0.lock()
     }
 }

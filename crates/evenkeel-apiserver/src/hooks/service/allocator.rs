@@ -10,11 +10,12 @@ mod ports;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use evenkeel_kinds::validate::parse_ip;
 use evenkeel_schema::{field, names};
 use evenkeel_types::go::Quoted;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::context;
@@ -64,7 +65,7 @@ impl From<field::Error> for AllocateError {
 
 impl Allocations {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Releases the allocations of `before` that `now` does not have.

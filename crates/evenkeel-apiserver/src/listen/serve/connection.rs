@@ -8,7 +8,7 @@ use std::{
     net::SocketAddr,
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -23,6 +23,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto,
 };
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -235,7 +236,7 @@ fn builder(
 impl StreamTasks {
     /// Aborts the remaining streams and waits until they have ended.
     async fn shutdown(self) {
-        let mut tasks = mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut tasks = mem::take(&mut *self.tasks.lock());
         tasks.shutdown().await;
     }
 }
@@ -245,7 +246,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         // Finished tasks are removed here, or a long-lived connection would accumulate them.
         while let Some(ended) = tasks.try_join_next() {
             super::report(ended);
