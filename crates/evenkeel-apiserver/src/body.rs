@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
+use crate::audit::Completion;
 use crate::throttle::Permit;
 
 /// A response body of the API server.
@@ -15,7 +16,11 @@ use crate::throttle::Permit;
 /// Large lists and watches are streams: nothing is encoded before the client reads it, so a slow
 /// client delays its own response and uses no memory of the server.
 #[derive(Default)]
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// Records the end of the response when it is dropped.
+    completion: Option<Completion>,
+}
 
 #[derive(Default)]
 enum Kind {
@@ -43,22 +48,33 @@ pub(crate) trait Chunks: Send + 'static {
 }
 
 impl Body {
+    fn of(kind: Kind) -> Self {
+        Self { kind, completion: None }
+    }
+
     pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Full(bytes.into()))
+        Self::of(Kind::Full(bytes.into()))
     }
 
     /// Holds `permit` until the last of the buffered bytes is sent. Streams buffer nothing.
     pub(crate) fn with_permit(self, permit: Permit) -> Self {
-        match self.0 {
+        match self.kind {
             Kind::Full(bytes) => {
                 Self::full(Bytes::from_owner(PermittedBytes { bytes, _permit: permit }))
             }
-            other => Self(other),
+            other => Self::of(other),
         }
     }
 
+    /// Records the end of the response when the last byte is sent; a response that is buffered is
+    /// complete now.
+    pub(crate) fn with_completion(self, completion: Completion) -> Self {
+        let streams = matches!(self.kind, Kind::Stream(_));
+        Self { completion: streams.then_some(completion), ..self }
+    }
+
     pub(crate) fn stream(chunks: impl Chunks) -> Self {
-        Self(Kind::Stream(unfold(chunks)))
+        Self::of(Kind::Stream(unfold(chunks)))
     }
 }
 
@@ -88,17 +104,18 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Empty => Poll::Ready(None),
             Kind::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
-                self.0 = Kind::Empty;
+                self.kind = Kind::Empty;
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
             Kind::Stream(step) => match step.0.as_mut().poll(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(None) => {
-                    self.0 = Kind::Empty;
+                    self.kind = Kind::Empty;
+                    self.completion = None;
                     Poll::Ready(None)
                 }
                 Poll::Ready(Some((bytes, next))) => {
@@ -110,7 +127,7 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Empty => true,
             Kind::Full(bytes) => bytes.is_empty(),
             Kind::Stream(_) => false,
@@ -118,7 +135,7 @@ impl http_body::Body for Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Stream(_) => SizeHint::default(),
@@ -128,7 +145,7 @@ impl http_body::Body for Body {
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.kind {
             Kind::Empty => f.write_str("Body(empty)"),
             Kind::Full(bytes) => write!(f, "Body({} bytes)", bytes.len()),
             Kind::Stream(_) => f.write_str("Body(stream)"),

@@ -2,15 +2,13 @@
 
 mod admission;
 
-mod audit;
-
 mod components;
 
 mod core;
 
 mod hooks;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -19,6 +17,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::audit::AuditTrail;
+use crate::flow_control::{Flow, Seats};
 use crate::identity::Identity;
 use crate::offload::{self, Cancellation};
 use crate::registry::resource::Resource;
@@ -26,11 +26,9 @@ use crate::request::query::Query;
 use crate::request::route::Verb;
 use crate::status::Status;
 use crate::storage::Key;
-use crate::throttle::{Access, Permit, User};
+use crate::throttle::User;
 
 pub(crate) use self::admission::{Attributes, Chain, Operation, Plugin, Reserved};
-pub use self::audit::AuditAnnotations;
-pub(crate) use self::audit::AuditTrail;
 pub(crate) use self::components::Components;
 pub(crate) use self::core::Core;
 pub(crate) use self::hooks::{
@@ -67,7 +65,11 @@ pub(crate) struct Remote {
     /// The user the request is accounted to.
     pub(crate) user: User,
     pub(crate) cancellation: Cancellation,
-    in_flight: Mutex<Option<Permit>>,
+    /// Set by classification; not for streams other than watches.
+    pub(crate) flow: OnceLock<Flow>,
+    /// How long the request waits for its seats.
+    queue_wait: Duration,
+    seats: Mutex<Option<Seats>>,
 }
 
 /// A signal that becomes true when the listener of the request stops, so that watches end.
@@ -158,7 +160,7 @@ impl RequestContext {
             None => work.await,
             Some(remote) => {
                 // Otherwise small requests would wait for requests that are queued.
-                remote.release_in_flight();
+                remote.release_seats();
                 offload::run(&self.core.throttle, &remote.user, &remote.cancellation, work).await
             }
         }
@@ -191,23 +193,35 @@ impl RequestContext {
 }
 
 impl Remote {
-    pub(crate) fn new(user: User) -> Self {
-        Self { user, cancellation: Cancellation::default(), in_flight: Mutex::default() }
+    /// Creates the limits of a request of `user` that waits for its seats at most for `queue_wait`.
+    pub(crate) fn new(user: User, queue_wait: Duration) -> Self {
+        Self {
+            user,
+            cancellation: Cancellation::default(),
+            flow: OnceLock::new(),
+            queue_wait,
+            seats: Mutex::default(),
+        }
     }
 
-    /// Waits for an in-flight permit and holds it.
-    pub(crate) async fn acquire_in_flight(
+    /// Waits for seats of the request's priority level and holds them. A list that processes
+    /// `list_bytes` needs more than one.
+    pub(crate) async fn acquire_seats(
         &self,
         core: &Core,
-        access: Access,
+        list_bytes: Option<usize>,
     ) -> Result<(), Status> {
-        let permit = core.throttle.in_flight(&self.user, access).await?;
-        *self.in_flight.lock() = Some(permit);
+        let Some(flow) = self.flow.get() else { return Ok(()) };
+        let now = core.clock_rng.now().as_second();
+        let acquired = core.flow_control.acquire(flow, list_bytes, self.queue_wait, now).await;
+        let seats = acquired.map_err(Status::overloaded_for)?;
+        *self.seats.lock() = seats;
         Ok(())
     }
 
-    fn release_in_flight(&self) {
-        *self.in_flight.lock() = None;
+    /// Returns the seats before the request ends: a watch occupies them until it is initialized.
+    pub(crate) fn release_seats(&self) {
+        *self.seats.lock() = None;
     }
 }
 

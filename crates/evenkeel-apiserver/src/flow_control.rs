@@ -1,215 +1,163 @@
-//! API Priority and Fairness: which FlowSchema a request matches, and its priority level.
+//! API Priority and Fairness: which FlowSchema a request matches, and how its priority level limits
+//! it.
 //!
-//! Both are named in the headers of the response. How many requests run concurrently is decided in
-//! `throttle.rs`, by user.
+//! Both objects are named in the headers of the response. Requests through sockets occupy seats of
+//! their priority level while they are served, or wait in its queues; those in process are only
+//! classified.
 
+mod borrowing;
+
+mod demand;
+
+mod level;
+
+mod matching;
+
+mod queue_set;
+
+mod retry_after;
+
+use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use parking_lot::RwLock;
-use serde::Deserialize;
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
 
-use crate::authz::{Attributes, ResourceAttributes};
-use crate::identity::Identity;
-use crate::storage::{Range, Record, Store};
+use self::level::Level;
+use self::matching::Schema;
+pub(crate) use self::queue_set::Seats;
+use crate::authz::Attributes;
+use crate::storage::{Range, Store};
 
 const SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
 pub(crate) const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
-/// The FlowSchemas, in the order in which they are matched.
-#[derive(Default)]
-pub(crate) struct FlowControl(RwLock<Arc<[Schema]>>);
+/// How often the seats of priority levels are adjusted to their demand.
+const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
 
-/// The FlowSchema and the priority level of a request, by their uids.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The most seats of one request.
+const MAX_SEATS: usize = 100;
+
+/// The bytes of objects that a list processes per seat, and those that count at all: more are sent
+/// as a stream.
+const BYTES_PER_SEAT: usize = 100_000;
+const MAX_LIST_BYTES: usize = 1_000_000;
+
+/// The FlowSchemas and priority levels.
+pub(crate) struct FlowControl {
+    /// The seats of all levels together; `None` without a limit.
+    total: Option<usize>,
+    configuration: RwLock<Arc<Configuration>>,
+    adjusted: Mutex<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct Configuration {
+    /// In the order in which they are matched.
+    schemas: Vec<Schema>,
+    levels: Vec<Arc<Level>>,
+}
+
+/// The FlowSchema and the priority level of a request.
+#[derive(Clone)]
 pub(crate) struct Flow {
     schema: HeaderValue,
-    level: HeaderValue,
+    level: Arc<Level>,
+    hash: u64,
 }
 
-struct Schema {
-    flow: Flow,
-    rules: Vec<Rule>,
-}
-
-#[derive(Deserialize)]
-struct Stored {
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    priority_level_configuration: Named,
-    #[serde(default)]
-    matching_precedence: i64,
-    #[serde(default)]
-    rules: Option<Vec<Rule>>,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    #[serde(default)]
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Rule {
-    #[serde(default)]
-    subjects: Option<Vec<Subject>>,
-    #[serde(default)]
-    resource_rules: Option<Vec<ResourceRule>>,
-    #[serde(default)]
-    non_resource_rules: Option<Vec<PathRule>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Subject {
-    kind: String,
-    #[serde(default)]
-    user: Option<Named>,
-    #[serde(default)]
-    group: Option<Named>,
-    #[serde(default)]
-    service_account: Option<ServiceAccount>,
-}
-
-#[derive(Deserialize)]
-struct ServiceAccount {
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourceRule {
-    #[serde(default)]
-    verbs: Option<Vec<String>>,
-    #[serde(default)]
-    api_groups: Option<Vec<String>>,
-    #[serde(default)]
-    resources: Option<Vec<String>>,
-    #[serde(default)]
-    cluster_scope: bool,
-    #[serde(default)]
-    namespaces: Option<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-struct PathRule {
-    #[serde(default)]
-    verbs: Option<Vec<String>>,
-    #[serde(default, rename = "nonResourceURLs")]
-    urls: Option<Vec<String>>,
+impl std::fmt::Debug for Flow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Flow").field("level", &self.level.name).finish_non_exhaustive()
+    }
 }
 
 impl FlowControl {
+    /// Shares `total` seats between all priority levels; `usize::MAX` is no limit.
+    pub(crate) fn new(total: usize) -> Self {
+        Self {
+            total: (total < usize::MAX).then_some(total),
+            configuration: RwLock::default(),
+            adjusted: Mutex::default(),
+        }
+    }
+
     /// Reads all objects again, after one of them has changed.
     pub(crate) fn reload(&self, store: &Store) {
         let objects = |plural: &str| {
             let page = store.table(&format!("{GROUP}/{plural}")).list(Range::default(), None);
             page.map(|page| page.items).unwrap_or_default()
         };
+        let mut configuration = self.configuration.write();
         let levels = objects("prioritylevelconfigurations");
-        let mut schemas: Vec<(i64, String, Schema)> = objects("flowschemas")
-            .iter()
-            .filter_map(|record| Schema::read(record, &levels))
-            .collect();
-        schemas.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-        *self.0.write() = schemas.into_iter().map(|(_, _, schema)| schema).collect();
+        let levels = level::read(&levels, &configuration.levels, self.total.unwrap_or_default());
+        let schemas = matching::read(&objects("flowschemas"), &levels);
+        level::allocate(&levels);
+        *configuration = Arc::new(Configuration { schemas, levels });
     }
 
     /// Returns the flow of a request.
     pub(crate) fn classify(&self, request: &Attributes<'_>) -> Option<Flow> {
-        let schemas = self.0.read().clone();
-        let found = schemas.iter().find(|schema| schema.matches(request));
-        found.map(|schema| schema.flow.clone())
+        let configuration = self.configuration.read().clone();
+        let schema = configuration.schemas.iter().find(|schema| schema.matches(request))?;
+        let mut hash = DefaultHasher::new();
+        hash.write(schema.uid.as_bytes());
+        hash.write(schema.distinguisher(request).as_bytes());
+        Some(Flow { schema: schema.uid.clone(), level: schema.level.clone(), hash: hash.finish() })
+    }
+
+    /// Waits for the seats of a request, at most for `wait`. The error is the number of seconds
+    /// after which the client should try again.
+    pub(crate) async fn acquire(
+        &self,
+        flow: &Flow,
+        list_bytes: Option<usize>,
+        wait: Duration,
+        unix_seconds: i64,
+    ) -> Result<Option<Seats>, u32> {
+        if self.total.is_none() {
+            return Ok(None);
+        }
+        self.adjust();
+        let level = &flow.level;
+        let seats = list_bytes.map_or(1, |bytes| {
+            let seats = bytes.min(MAX_LIST_BYTES).div_ceil(BYTES_PER_SEAT);
+            seats.clamp(1, level.max_seats().unwrap_or(MAX_SEATS))
+        });
+        match level.queues.acquire(flow.hash, seats, wait).await {
+            Some(seats) => Ok(Some(seats)),
+            None => Err(level.retry_after.rejected(unix_seconds)),
+        }
+    }
+
+    /// Adjusts the seats of all levels to their demand, once in a period.
+    fn adjust(&self) {
+        let Some(mut adjusted) = self.adjusted.try_lock() else { return };
+        let now = Instant::now();
+        match *adjusted {
+            Some(last) if now.saturating_duration_since(last) < ADJUSTMENT_PERIOD => return,
+            Some(_) => level::allocate(&self.configuration.read().levels),
+            None => {}
+        }
+        *adjusted = Some(now);
+    }
+
+    /// Renders the metrics of all levels, by upstream's names.
+    pub(crate) fn render(&self, text: &mut String) {
+        level::render(&self.configuration.read().levels, text);
     }
 }
 
 impl Flow {
     pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         headers.insert(SCHEMA_UID, self.schema.clone());
-        headers.insert(LEVEL_UID, self.level.clone());
+        headers.insert(LEVEL_UID, self.level.uid.clone());
     }
 }
 
-impl Schema {
-    /// Returns the precedence and name of a FlowSchema with its rules. One whose priority level does
-    /// not exist matches nothing.
-    fn read(record: &Record, levels: &[Arc<Record>]) -> Option<(i64, String, Self)> {
-        let spec = serde_json::from_slice::<Stored>(&record.body).ok()?.spec;
-        let wanted = &spec.priority_level_configuration.name;
-        let level = levels.iter().find(|level| level.key.name() == wanted)?;
-        let uid = |record: &Record| HeaderValue::from_str(&record.uid).ok();
-        let flow = Flow { schema: uid(record)?, level: uid(level)? };
-        let rules = spec.rules.unwrap_or_default();
-        Some((spec.matching_precedence, record.key.name().to_owned(), Self { flow, rules }))
-    }
-
-    fn matches(&self, request: &Attributes<'_>) -> bool {
-        self.rules.iter().any(|rule| rule.matches(request))
-    }
-}
-
-fn has(list: Option<&Vec<String>>, wanted: &str) -> bool {
-    list.is_some_and(|list| list.iter().any(|item| item == "*" || item == wanted))
-}
-
-impl Rule {
-    fn matches(&self, request: &Attributes<'_>) -> bool {
-        let subject = self.subjects.iter().flatten().any(|subject| subject.matches(request.user));
-        subject
-            && match &request.resource {
-                Some(resource) => self.resource_rules.iter().flatten().any(|rule| {
-                    has(rule.verbs.as_ref(), request.verb)
-                        && has(rule.api_groups.as_ref(), resource.group)
-                        && rule.resources.iter().flatten().any(|rule| is_resource(rule, resource))
-                        && match resource.namespace {
-                            "" => rule.cluster_scope,
-                            namespace => has(rule.namespaces.as_ref(), namespace),
-                        }
-                }),
-                None => self.non_resource_rules.iter().flatten().any(|rule| {
-                    has(rule.verbs.as_ref(), request.verb)
-                        && rule.urls.iter().flatten().any(|url| matches_path(url, request.path))
-                }),
-            }
-    }
-}
-
-/// Returns whether a rule names the resource, with its subresource: `pods/log`.
-fn is_resource(rule: &str, resource: &ResourceAttributes<'_>) -> bool {
-    let (name, subresource) = rule.split_once('/').unwrap_or((rule, ""));
-    rule == "*" || (name == resource.resource && subresource == resource.subresource)
-}
-
-fn matches_path(url: &str, path: &str) -> bool {
-    url == path || url.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
-}
-
-impl Subject {
-    fn matches(&self, user: &Identity) -> bool {
-        let is = |named: &Option<Named>, matches: &dyn Fn(&str) -> bool| {
-            named.as_ref().is_some_and(|named| named.name == "*" || matches(&named.name))
-        };
-        match self.kind.as_str() {
-            "User" => is(&self.user, &|name| name == user.user),
-            "Group" => is(&self.group, &|name| user.groups.iter().any(|group| group == name)),
-            "ServiceAccount" => self.service_account.as_ref().is_some_and(|account| {
-                let name = user.user.strip_prefix("system:serviceaccount:");
-                let name = name.and_then(|name| name.split_once(':'));
-                name.is_some_and(|(namespace, name)| {
-                    namespace == account.namespace && (account.name == "*" || account.name == name)
-                })
-            }),
-            _ => false,
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use http::{Method, Request, Response, Version};
 use http_body::Body as _;
 use tokio::time;
 
+use crate::audit::Completion;
 use crate::body::Body;
 use crate::context::{Core, Remote};
 use crate::flow_control::Flow;
@@ -17,6 +18,7 @@ use crate::pipeline::encode;
 use crate::request::negotiate;
 use crate::request::query::Query;
 use crate::request::receive::Unread;
+use crate::request::record::Recorder;
 use crate::request::route::{self, Route, Verb};
 use crate::request::{Routed, authenticate, authorize, impersonate};
 use crate::status::Status;
@@ -39,63 +41,102 @@ where
     let wants_head = parts.method == Method::HEAD;
     let peer = parts.extensions.get::<Peer>().cloned();
     let limit = time_limit(core, peer.as_ref(), &query, &route);
-    let flow = OnceLock::new();
+    let audit_id = encode::audit_id(core, &headers);
+    let queue_wait = queue_wait(core, &limit);
+    let flow = OnceLock::<Flow>::new();
+    let recorder = core.audit.as_ref().map(|audit| Recorder {
+        audit: audit.clone(),
+        audit_id: audit_id.clone(),
+        method: parts.method.as_str().to_ascii_lowercase(),
+        uri: parts.uri.clone(),
+        route: route.clone(),
+        headers: headers.clone(),
+        peer: peer.clone(),
+    });
+    let completion = OnceLock::<Completion>::new();
     let stages = async {
         let version = parts.version;
         let routed = Routed { parts, query, route };
         let authenticated =
             authenticate::authenticate(&core.authenticator, core.authentication_state(), routed);
+        if let (Some(recorder), Ok(request)) = (&recorder, &authenticated) {
+            completion.get_or_init(|| recorder.received(&request.identity));
+        }
         // Accounted to the sender, not to the impersonated user.
-        let remote = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
-        let remote = remote.map(Arc::new);
+        let user = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
+        let remote = user.map(|user| Arc::new(Remote::new(user, queue_wait)));
+        let audit = completion.get().map(Completion::trail).unwrap_or_default();
         let impersonated = impersonate::impersonate(&*core.authorizer, authenticated?)?;
-        classify(core, &impersonated, &flow);
+        if let Some(constraint) = impersonated.impersonated_by() {
+            audit.impersonated(&impersonated.identity, constraint);
+        }
+        if let Some(found) = classify(core, &impersonated) {
+            if let Some(remote) = &remote {
+                remote.flow.get_or_init(|| found.clone());
+            }
+            flow.get_or_init(|| found);
+        }
         let authorized =
-            authorize::authorize(&*core.authorizer, core.access.as_ref(), impersonated)?;
+            authorize::authorize(&*core.authorizer, core.access.as_ref(), &audit, impersonated)?;
         // Cancels with this future: when the client disconnects or the request times out.
         let _cancel_on_drop = remote.as_ref().map(|remote| remote.cancellation.drop_guard());
         match authorized.route() {
             Route::Resource(_) => {
                 let user = remote.as_ref().map(|remote| remote.user.clone());
                 let body = Unread::new(&core.throttle, user, &headers, body);
-                verbs::dispatch(core, authorized, body, remote).await
+                verbs::dispatch(core, authorized, body, remote, audit).await
             }
             Route::Path => paths::respond(core, authorized, remote).await,
         }
     };
     let outcome = match limit {
         // Before authentication, as upstream does.
-        Err(status) => Err(status),
+        Err(status) => {
+            drop(stages);
+            Err(status)
+        }
         Ok(None) => stages.await,
         Ok(Some(limit)) => {
             time::timeout(limit, stages).await.unwrap_or_else(|_| Err(Status::timed_out()))
         }
     };
-    let response =
-        outcome.unwrap_or_else(|status| encode::error_response(&headers, pretty, &status));
-    let mut response = encode::common_headers(core, response);
+    let response = outcome.unwrap_or_else(|status| {
+        match (completion.get(), &recorder) {
+            (Some(completion), _) => completion.trail().failed(&status),
+            (None, Some(recorder)) => recorder.rejected(&status),
+            (None, None) => {}
+        }
+        encode::error_response(&headers, pretty, &status)
+    });
+    let mut response = encode::common_headers(&audit_id, response);
     if let Some(flow) = flow.get() {
         flow.add_headers(response.headers_mut());
     }
     if wants_head {
         strip_body(&mut response);
     }
-    in_flight.end(&core.registry.snapshot(), response.status().as_u16());
-    response
+    let code = response.status().as_u16();
+    in_flight.end(&core.registry.snapshot(), code);
+    match completion.into_inner() {
+        Some(completion) => {
+            completion.trail().responded(code);
+            response.map(|body| body.with_completion(completion))
+        }
+        None => response,
+    }
 }
 
-/// Sets the flow of a request; requests that stream other data than events have none, as upstream.
-fn classify(core: &Core, request: &authenticate::Authenticated, flow: &OnceLock<Flow>) {
+/// Returns the flow of a request; requests that stream other data than events have none, as
+/// upstream.
+fn classify(core: &Core, request: &authenticate::Authenticated) -> Option<Flow> {
     let Routed { parts, route, .. } = request.routed();
     let watches = matches!(route, Route::Resource(route) if route.verb == Verb::Watch);
     if route.is_long_running() && !watches {
-        return;
+        return None;
     }
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes = authorize::attributes(&request.identity, route, &method, parts.uri.path());
-    if let Some(found) = core.flow_control.classify(&attributes) {
-        flow.get_or_init(|| found);
-    }
+    core.flow_control.classify(&attributes)
 }
 
 /// Reports the user to the listener, which accounts the connection to it.
@@ -103,7 +144,7 @@ fn report_peer(
     peer: &Peer,
     version: Version,
     authenticated: &Result<authenticate::Authenticated, Status>,
-) -> Option<Remote> {
+) -> Option<User> {
     let user = authenticated.as_ref().ok().map(|request| User::of(&request.identity));
     match &user {
         Some(user) if !user.is_anonymous() => peer.authenticated(user.name()),
@@ -111,7 +152,7 @@ fn report_peer(
         _ if version == Version::HTTP_2 => peer.drain(),
         _ => {}
     }
-    user.map(Remote::new)
+    user
 }
 
 /// Returns the timeout of the request: the requested one and, through a socket, at most the limit.
@@ -129,6 +170,13 @@ fn time_limit(
     }
     let most = core.throttle.limits.request_timeout;
     Ok(Some(given.map_or(most, |given| given.min(most))))
+}
+
+/// Returns how long the request waits for its seats, as upstream: a quarter of its timeout.
+fn queue_wait(core: &Core, limit: &Result<Option<Duration>, Status>) -> Duration {
+    let limits = &core.throttle.limits;
+    let timeout = limit.as_ref().ok().copied().flatten().unwrap_or(limits.request_timeout);
+    limits.queue_wait.min(timeout / 4)
 }
 
 /// Removes the body of a response to a HEAD request.

@@ -61,6 +61,8 @@ mod compactor;
 // Shared by all of the above.
 mod access;
 
+pub mod audit;
+
 mod authz;
 
 mod rbac;
@@ -97,7 +99,6 @@ pub use authz::{
     AllowAuthenticated, Attributes, Authorizer, Decision, PolicyRule, ResourceAttributes, Rules,
 };
 pub use body::Body;
-pub use context::AuditAnnotations;
 pub use limits::Limits;
 pub use server::{
     ApiServer, BuildError, Builder, LegacyTokenSigner, ServeError, ServerHandle, Service,

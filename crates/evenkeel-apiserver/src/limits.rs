@@ -15,19 +15,19 @@ pub(crate) const HEAVY_BYTES: usize = 64 * 1024;
 
 /// Limits on the requests of a served [`ApiServer`](crate::ApiServer).
 ///
-/// Of a shared limit, one user gets at most three quarters and all anonymous clients together an
-/// eighth, so that other users are served. A request beyond a limit gets 429 with `Retry-After`.
-/// Unlike upstream, members of `system:masters` are not exempt: on a development server they are
-/// all users.
+/// Reads and writes in flight together are the seats that the priority levels share (API Priority
+/// and Fairness). Of the other limits, one user gets at most three quarters and all anonymous
+/// clients together an eighth, so that other users are served. A request beyond a limit gets 429
+/// with `Retry-After`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Read requests in flight, without watches: upstream's `--max-requests-inflight`.
+    /// Read requests in flight: upstream's `--max-requests-inflight`.
     pub reads_in_flight: usize,
     /// Write requests in flight: upstream's `--max-mutating-requests-inflight`.
     pub writes_in_flight: usize,
-    /// How long a request waits for an in-flight permit before it is rejected. Upstream queues
-    /// requests, too (API Priority and Fairness).
+    /// How long a request waits in a queue of its priority level before it is rejected; at most a
+    /// quarter of its timeout.
     pub queue_wait: Duration,
     /// How long a request may take until its response is written, unless it is a watch: upstream's
     /// `--request-timeout`. After that, the response is 504.
@@ -52,7 +52,7 @@ impl Default for Limits {
         Self {
             reads_in_flight: 400,
             writes_in_flight: 200,
-            queue_wait: Duration::from_secs(5),
+            queue_wait: Duration::from_secs(60),
             request_timeout: Duration::from_secs(60),
             body_stall_timeout: Duration::from_secs(10),
             body_bytes: 128 << 20,
@@ -60,5 +60,12 @@ impl Default for Limits {
             heavy_in_flight: (processors / 2).max(1),
             heavy_waiting: 400,
         }
+    }
+}
+
+impl Limits {
+    /// Returns the seats that all priority levels share; `usize::MAX` without a limit.
+    pub(crate) fn seats(&self) -> usize {
+        self.reads_in_flight.saturating_add(self.writes_in_flight)
     }
 }

@@ -19,7 +19,6 @@ use crate::request::Routed;
 use crate::request::authorize::Authorized;
 use crate::request::negotiate::{self, Format};
 use crate::status::Status;
-use crate::throttle::Access;
 
 /// Responds to a request on a non-resource path.
 pub(crate) async fn respond(
@@ -31,8 +30,6 @@ pub(crate) async fn respond(
     let first = path.trim_start_matches('/').split('/').next().unwrap_or("");
     let Some(remote) = remote else { return handle(core, &request) };
     match first {
-        // Health checks are exempt from the limits: an overloaded server is still healthy.
-        "healthz" | "livez" | "readyz" => handle(core, &request),
         // Rendered on demand, from the schemas of all resources.
         "openapi" => {
             let shared = core.clone();
@@ -40,7 +37,7 @@ pub(crate) async fn respond(
             offload::run(&core.throttle, &remote.user, &remote.cancellation, work).await
         }
         _ => {
-            remote.acquire_in_flight(core, Access::Read).await?;
+            remote.acquire_seats(core, None).await?;
             handle(core, &request)
         }
     }
@@ -72,7 +69,7 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         ["openid", "v1", "jwks"] => {
             issuer_document(core.authenticator.service_accounts.jwks(), "application/jwk-set+json")
         }
-        ["metrics"] => Ok(text(core.metrics.render(&snapshot), "text/plain; version=0.0.4")),
+        ["metrics"] => Ok(text(metrics(core), "text/plain; version=0.0.4")),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             health::respond(core, &request.query, endpoint, &check.join("/"))
         }
@@ -139,6 +136,16 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         }
         _ => Err(Status::page_not_found()),
     }
+}
+
+/// Renders all metrics.
+fn metrics(core: &Core) -> String {
+    let mut text = core.metrics.render(&core.registry.snapshot());
+    core.flow_control.render(&mut text);
+    if let Some(audit) = &core.audit {
+        audit.render(&mut text);
+    }
+    text
 }
 
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");

@@ -19,6 +19,8 @@ pub(crate) mod authorize;
 
 pub(crate) mod receive;
 
+pub(crate) mod record;
+
 use http::request::Parts;
 
 use self::query::Query;

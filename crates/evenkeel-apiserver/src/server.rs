@@ -26,6 +26,7 @@ pub use self::service::Service;
 pub use self::token_signer::LegacyTokenSigner;
 use crate::access::{AccessReport, AccessTrail};
 use crate::admission::webhook::Webhooks;
+use crate::audit::{self, Audit};
 use crate::authz::{AllowAuthenticated, Authorizer};
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
@@ -77,6 +78,7 @@ pub struct Builder {
     service_accounts: ServiceAccountOptions,
     authorization: Authorization,
     access: Option<AccessTrail>,
+    audit: Option<(audit::Policy, Box<dyn audit::Sink>)>,
     no_anonymous: bool,
     service_cluster_ip_range: Option<String>,
     stop_with: Option<watch::Receiver<bool>>,
@@ -305,6 +307,13 @@ impl ApiServer {
     }
 }
 
+#[cfg(test)]
+impl ApiServer {
+    pub(crate) fn core_for_tests(&self) -> &Core {
+        &self.core
+    }
+}
+
 impl Drop for ApiServer {
     fn drop(&mut self) {
         self.stop();
@@ -414,6 +423,13 @@ impl Builder {
         self
     }
 
+    /// Sends the audit events that `policy` selects to `sink`: a [`LogFile`](audit::LogFile), or a
+    /// [`channel`](audit::channel) to the same process.
+    pub fn audit(mut self, policy: audit::Policy, sink: impl audit::Sink + 'static) -> Self {
+        self.audit = Some((policy, Box::new(sink)));
+        self
+    }
+
     /// Sets the range of cluster IPs; `10.0.0.0/16` by default.
     pub fn service_cluster_ip_range(mut self, range: impl Into<String>) -> Self {
         self.service_cluster_ip_range = Some(range.into());
@@ -475,11 +491,14 @@ impl Builder {
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
         let webhooks = Webhooks::default();
+        let limits = self.limits.unwrap_or_default();
+        let clock_rng = Arc::new(self.seed.map_or_else(ClockRng::system, ClockRng::seeded));
+        let audit = self.audit.map(|(policy, sink)| Audit::new(policy, sink, clock_rng.clone()));
         let core = Arc::new(Core {
             webhooks: webhook::Client::new(store.clone(), reach),
             registry: Registry::new(&store),
             crds: Crds::default(),
-            clock_rng: self.seed.map_or_else(ClockRng::system, ClockRng::seeded),
+            clock_rng,
             admission: admission::chain(&self.admission_plugins, &webhooks)
                 .map_err(BuildError::Option)?,
             authenticator: Authenticator {
@@ -493,14 +512,15 @@ impl Builder {
                 Authorization::Other(authorizer) => authorizer,
             },
             access: self.access,
+            audit: audit.map(Arc::new),
             rbac,
             hooks: hooks::table(allocator, &webhooks),
-            flow_control: FlowControl::default(),
+            flow_control: FlowControl::new(limits.seats()),
             event_ttl: EventTtl::new(self.event_ttl),
             metrics: Metrics::default(),
             components: Components::default(),
             compactor: Compactor::new(self.compaction_interval),
-            throttle: Arc::new(Throttle::new(self.limits.unwrap_or_default())),
+            throttle: Arc::new(Throttle::new(limits)),
             stopping: self.stop_with.unwrap_or(stops),
             store,
         });

@@ -419,8 +419,13 @@ impl Status {
 
     /// Returns the plain text error of upstream's filter for too many requests.
     pub(crate) fn overloaded() -> Self {
+        Self::overloaded_for(1)
+    }
+
+    /// Like [`overloaded`](Self::overloaded), with the seconds after which to try again.
+    pub(crate) fn overloaded_for(seconds: u32) -> Self {
         let message = "Too many requests, please try again later.\n";
-        let mut status = Self::too_many_requests(message, 1);
+        let mut status = Self::too_many_requests(message, seconds);
         status.0.plain = true;
         status
     }

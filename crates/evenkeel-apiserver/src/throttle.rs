@@ -1,4 +1,5 @@
-//! Enforces [`Limits`], shared fairly between users.
+//! Enforces the [`Limits`] of bytes and of heavy work, shared fairly between users. How many
+//! requests run concurrently is decided in `flow_control.rs`.
 //!
 //! The pipeline acquires permits before it reads, processes and responds, and dropping a permit
 //! releases it. Requests themselves are not read here.
@@ -7,8 +8,6 @@ mod fair_semaphore;
 mod round_robin;
 
 use std::sync::Arc;
-
-use tokio::time;
 
 use crate::identity::Identity;
 use crate::limits::Limits;
@@ -22,8 +21,6 @@ pub(crate) use self::round_robin::Slot;
 /// The semaphores of all limits.
 pub(crate) struct Throttle {
     pub(crate) limits: Limits,
-    reads: FairSemaphore,
-    writes: FairSemaphore,
     bodies: FairSemaphore,
     responses: FairSemaphore,
     heavy_waiting: FairSemaphore,
@@ -35,13 +32,6 @@ pub(crate) struct Throttle {
 pub(crate) struct User {
     name: Arc<str>,
     anonymous: bool,
-}
-
-/// Whether a request reads or writes objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    Write,
 }
 
 /// Memory is reserved in units of this many bytes.
@@ -64,27 +54,12 @@ impl User {
 impl Throttle {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
-            reads: FairSemaphore::new(limits.reads_in_flight),
-            writes: FairSemaphore::new(limits.writes_in_flight),
             bodies: FairSemaphore::new(limits.body_bytes / UNIT),
             responses: FairSemaphore::new(limits.response_bytes / UNIT),
             heavy_waiting: FairSemaphore::new(limits.heavy_waiting),
             heavy_slots: Arc::new(RoundRobin::new(limits.heavy_in_flight)),
             limits,
         }
-    }
-
-    /// Waits up to [`Limits::queue_wait`] for an in-flight permit.
-    pub(crate) async fn in_flight(&self, user: &User, access: Access) -> Result<Permit, Status> {
-        let semaphore = match access {
-            Access::Read => &self.reads,
-            Access::Write => &self.writes,
-        };
-        if let Some(permit) = semaphore.try_acquire(user, 1) {
-            return Ok(permit);
-        }
-        let acquired = time::timeout(self.limits.queue_wait, semaphore.acquire(user, 1)).await;
-        acquired.ok().flatten().ok_or_else(Status::overloaded)
     }
 
     /// Extends `held` to `bytes` of a request body.

@@ -15,9 +15,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, Response};
 
+use crate::audit::AuditTrail;
 use crate::body::Body;
 use crate::context::Core;
-use crate::context::{AuditTrail, Remote, RequestContext, Warnings, webhook_deadline};
+use crate::context::{Remote, RequestContext, Warnings, webhook_deadline};
 use crate::pipeline::encode::{self, Reply};
 use crate::pipeline::{self, delete, patch};
 use crate::registry::resource::Resource;
@@ -27,7 +28,6 @@ use crate::request::receive::{Received, Unread};
 use crate::request::route::{ResourceRoute, Route, Verb};
 use crate::status::Status;
 use crate::subresources;
-use crate::throttle::Access;
 
 /// Executes a request on a resource.
 pub(crate) async fn dispatch<B>(
@@ -35,6 +35,7 @@ pub(crate) async fn dispatch<B>(
     request: Authorized,
     body: Unread<B>,
     remote: Option<Arc<Remote>>,
+    audit: AuditTrail,
 ) -> Result<Response<Body>, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
@@ -55,7 +56,7 @@ where
         headers: routed.parts.headers,
         identity,
         warnings: Warnings::default(),
-        audit: AuditTrail::default(),
+        audit,
         deadline: webhook_deadline(),
         shutdown_signal: routed.parts.extensions.remove(),
         remote,
@@ -67,12 +68,13 @@ where
         }
     }
     let mut response = respond(&cx, body).await.unwrap_or_else(|status| {
+        cx.audit.failed(&status);
         let pretty = negotiate::pretty(&cx.headers, &cx.query);
         let mut response = encode::error_response(&cx.headers, pretty, &status);
         encode::add_warnings(&cx, response.headers_mut());
         response
     });
-    if let Some(annotations) = cx.audit.take() {
+    if let Some(annotations) = cx.audit.annotations() {
         response.extensions_mut().insert(annotations);
     }
     Ok(response)
@@ -93,6 +95,7 @@ where
     // Requests that the built-in resources' router rejects get no deprecation warning.
     if let Some(text) = cx.resource.deprecation() {
         cx.warnings.add(text);
+        cx.audit.annotate("k8s.io/deprecated", "true");
     }
     if cx.resource.is_custom() {
         check_verb(cx)?;
@@ -113,31 +116,48 @@ where
         Verb::Get | Verb::List | Verb::Watch => Received::default(),
         _ => body.read().await?,
     };
-    if let (Some(remote), Some(access)) = (&cx.remote, access(cx.verb)) {
-        remote.acquire_in_flight(&cx.core, access).await?;
+    if cx.verb == Verb::Patch {
+        cx.audit.request_patch(&body.bytes);
+    }
+    if let Some(remote) = &cx.remote {
+        remote.acquire_seats(&cx.core, list_bytes(cx)).await?;
     }
     if heavy::is_heavy(cx, &body.bytes) {
         let shared = cx.clone();
         return cx
             .offload(async move {
                 let reply = execute(&shared, output, &body.bytes).await?;
+                encode::audit(&shared, output, &reply).await;
                 encode::respond(&shared, output, reply)
             })
             .await;
     }
     let reply = execute(cx, output, &body.bytes).await?;
+    if let (Verb::Watch, Some(remote)) = (cx.verb, &cx.remote) {
+        // It is initialized.
+        remote.release_seats();
+    }
+    encode::audit(cx, output, &reply).await;
     heavy::encode(cx, output, reply).await
 }
 
-/// Returns how a request counts while in flight; watches are not limited.
-fn access(verb: Verb) -> Option<Access> {
-    match verb {
-        Verb::Watch => None,
-        Verb::Get | Verb::List | Verb::Other => Some(Access::Read),
-        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
-            Some(Access::Write)
+/// Returns the bytes of objects that a list processes, as upstream estimates them.
+fn list_bytes(cx: &RequestContext) -> Option<usize> {
+    let lists = match cx.verb {
+        Verb::List => true,
+        // A watch from a version on begins without a list.
+        Verb::Watch => {
+            cx.query.flag("sendInitialEvents")
+                || matches!(cx.query.get("resourceVersion"), None | Some("" | "0"))
         }
+        _ => false,
+    };
+    if !lists || !cx.resource.is_stored() {
+        return None;
     }
+    let (objects, bytes) = (cx.resource.table.len(), cx.resource.table.bytes());
+    let limit = cx.query.get("limit").and_then(|limit| limit.parse().ok()).unwrap_or(0_usize);
+    Some(if limit > 0 && limit < objects { bytes / objects * limit } else { bytes })
 }
 
 async fn execute(

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use evenkeel_kinds::pod_security::{self, Level, LevelVersion, Pod, Policy};
 use serde_json::Value;
 
+use crate::audit;
 use crate::context::{Attributes, Operation, Plugin, RequestContext};
 use crate::object::Metadata as _;
 use crate::status::{GroupResource, Status};
@@ -61,10 +62,15 @@ fn policy(cx: &RequestContext) -> Result<Option<Policy>, Status> {
 
 fn check_pod(attributes: &Attributes<'_>, object: &Value, pod: Pod<'_>) -> Result<(), Status> {
     let cx = attributes.cx;
-    let Some(policy) = policy(cx)?.filter(|policy| !policy.is_privileged()) else { return Ok(()) };
+    let Some(policy) = policy(cx)?.filter(|policy| !policy.is_privileged()) else {
+        annotate(cx, "enforce-policy", "privileged:latest");
+        return Ok(());
+    };
     if attributes.old.is_some_and(|old| !is_significant(object, old)) {
         return Ok(());
     }
+    annotate(cx, "enforce-policy", &policy.enforce.to_string());
+    audit(cx, policy.audit, pod);
     let violations = pod_security::violations(policy.enforce, pod);
     if !violations.is_empty() {
         let (level, details) = (policy.enforce, pod_security::details(&violations));
@@ -78,9 +84,30 @@ fn warn_about_template(attributes: &Attributes<'_>, template: Pod<'_>) -> Result
     let cx = attributes.cx;
     // A template in a namespace that does not exist is not rejected here.
     if let Ok(Some(policy)) = policy(cx) {
+        audit(cx, policy.audit, template);
         warn(cx, policy.warn, template);
     }
     Ok(())
+}
+
+/// Adds an annotation to the audit log.
+fn annotate(cx: &RequestContext, key: &str, value: &str) {
+    if cx.audit.records(audit::Level::Metadata) {
+        cx.audit.annotate(format!("pod-security.kubernetes.io/{key}"), value);
+    }
+}
+
+/// Records what violates the level that is only audited.
+fn audit(cx: &RequestContext, level: LevelVersion, pod: Pod<'_>) {
+    if !cx.audit.records(audit::Level::Metadata) {
+        return;
+    }
+    let violations = pod_security::violations(level, pod);
+    if !violations.is_empty() {
+        let details = pod_security::details(&violations);
+        let why = format!("would violate PodSecurity \"{level}\": {details}");
+        annotate(cx, "audit-violations", &why);
+    }
 }
 
 fn warn(cx: &RequestContext, level: LevelVersion, pod: Pod<'_>) {

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use super::{Chain, Components, HookTable};
 use crate::access::AccessTrail;
+use crate::audit::Audit;
 use crate::authz::Authorizer;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
@@ -26,12 +27,14 @@ pub(crate) struct Core {
     pub(crate) compactor: Compactor,
     pub(crate) registry: Registry,
     pub(crate) crds: Crds,
-    pub(crate) clock_rng: ClockRng,
+    pub(crate) clock_rng: Arc<ClockRng>,
     pub(crate) admission: Chain,
     pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Box<dyn Authorizer>,
     /// Records the decisions of the authorizer, if wanted.
     pub(crate) access: Option<AccessTrail>,
+    /// Records requests, if wanted.
+    pub(crate) audit: Option<Arc<Audit>>,
     /// The roles and bindings, whatever the authorizer.
     pub(crate) rbac: Rbac,
     pub(crate) hooks: HookTable,

@@ -64,6 +64,7 @@ pub(crate) fn object(
     expect_kind(cx, &parsed, body, validation)?;
     let mut decoded = conform_and_default(cx, body, format, parsed, validation)?;
     warn_duplicate_owners(cx, &mut decoded.object, "");
+    cx.audit.request_object(&decoded.object);
     Ok(decoded)
 }
 
@@ -97,6 +98,7 @@ pub(crate) fn of_kind(
         .and_then(|problems| report(cx, validation, problems))
         .map_err(|why| cannot_be_handled(gvk, gvk.kind, &why))?;
     evenkeel_kinds::defaults::apply(gvk, &mut parsed.value);
+    cx.audit.request_object(&parsed.value);
     Ok(parsed.value)
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::decode;
 use super::encode::Reply;
 use super::persist::Persisted;
+use crate::audit;
 use crate::clock_rng::rfc3339;
 use crate::context::{Deletion, FailedPrecondition, RequestContext};
 use crate::object::{Metadata as _, set_finalizers, set_meta};
@@ -254,7 +255,21 @@ fn from_body(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
         evenkeel_types::conform(ty, &mut value)
             .map_err(|why| Status::bad_request(why.to_string()))?;
     }
+    audit_options(cx, &value);
     Ok(value)
+}
+
+/// Records the options of a deletion as upstream does, which decodes them into an internal version
+/// unless they state one.
+fn audit_options(cx: &RequestContext, options: &Value) {
+    if !cx.audit.records(audit::Level::Metadata) {
+        return;
+    }
+    let mut recorded = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/__internal"});
+    for (key, value) in options.as_object().into_iter().flatten() {
+        recorded[key] = value.clone();
+    }
+    cx.audit.request_object(&recorded);
 }
 
 fn from_query(query: &Query) -> Result<Value, Status> {

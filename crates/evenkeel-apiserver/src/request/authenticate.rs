@@ -16,11 +16,19 @@ use crate::tokens::{Accepted, Tokens, intersection};
 pub(crate) struct Authenticated {
     pub(super) routed: Routed,
     pub(crate) identity: Identity,
+    /// The verb that allowed an impersonation; empty for legacy impersonation.
+    pub(super) impersonated_by: Option<String>,
 }
 
 impl Authenticated {
     pub(crate) fn routed(&self) -> &Routed {
         &self.routed
+    }
+
+    /// Returns the verb that allowed an impersonation, empty for legacy impersonation; `None`
+    /// without impersonation.
+    pub(crate) fn impersonated_by(&self) -> Option<&str> {
+        self.impersonated_by.as_deref()
     }
 }
 
@@ -37,7 +45,7 @@ pub(crate) fn authenticate(
     })?;
     // Later stages must not see credentials.
     routed.parts.headers.remove(AUTHORIZATION);
-    Ok(Authenticated { routed, identity })
+    Ok(Authenticated { routed, identity, impersonated_by: None })
 }
 
 /// What service account tokens are checked against: the objects they name, and the time.

@@ -4,6 +4,7 @@ use super::Routed;
 use super::authenticate::Authenticated;
 use super::route::{ResourceRoute, Route};
 use crate::access::AccessTrail;
+use crate::audit::{AuditTrail, Level};
 use crate::authz::{Attributes, Authorizer, Decision, ResourceAttributes};
 use crate::identity::Identity;
 use crate::status::{GroupResource, Status};
@@ -28,17 +29,28 @@ impl Authorized {
     }
 }
 
-/// Authorizes a request, and records the decision in the trail.
+/// Authorizes a request, and records the decision in both trails.
 pub(crate) fn authorize(
     authorizer: &dyn Authorizer,
     trail: Option<&AccessTrail>,
+    audit: &AuditTrail,
     request: Authenticated,
 ) -> Result<Authorized, Status> {
-    let Authenticated { routed, identity } = request;
+    let Authenticated { routed, identity, .. } = request;
     let method = routed.parts.method.as_str().to_ascii_lowercase();
     let path = routed.parts.uri.path();
     let attributes = attributes(&identity, &routed.route, &method, path);
-    decide(authorizer, trail, &attributes)?;
+    let decision = recorded(authorizer, trail, &attributes);
+    if audit.records(Level::Metadata) {
+        match &decision {
+            Decision::Allow => {
+                let reason = authorizer.allow_reason(&attributes).unwrap_or_default();
+                audit.decided("allow", &reason);
+            }
+            Decision::Deny(reason) => audit.decided("forbid", reason),
+        }
+    }
+    result(decision, &attributes)?;
     Ok(Authorized { routed, identity })
 }
 
@@ -48,10 +60,22 @@ pub(crate) fn decide(
     trail: Option<&AccessTrail>,
     attributes: &Attributes<'_>,
 ) -> Result<(), Status> {
+    result(recorded(authorizer, trail, attributes), attributes)
+}
+
+fn recorded(
+    authorizer: &dyn Authorizer,
+    trail: Option<&AccessTrail>,
+    attributes: &Attributes<'_>,
+) -> Decision {
     let decision = authorizer.decide(attributes);
     if let Some(trail) = trail {
         trail.record(attributes, decision == Decision::Allow);
     }
+    decision
+}
+
+fn result(decision: Decision, attributes: &Attributes<'_>) -> Result<(), Status> {
     match decision {
         Decision::Allow => Ok(()),
         Decision::Deny(reason) => Err(forbidden(attributes, &reason)),

@@ -48,12 +48,14 @@ pub(crate) fn impersonate(
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes =
         attributes(&request.identity, &request.routed.route, &method, parts.uri.path());
-    let impersonated = authorize_any_mode(authorizer, &requested, &attributes)?;
+    let (impersonated, mode) = authorize_any_mode(authorizer, &requested, &attributes)?;
+    let constraint = mode.constraint();
     tracing::debug!(
         requestor = request.identity.user,
         user = impersonated.user,
         "impersonating a user"
     );
+    request.impersonated_by = Some(constraint);
     request.identity = impersonated;
     Ok(request)
 }
@@ -168,11 +170,11 @@ fn authorize_any_mode(
     authorizer: &dyn Authorizer,
     requested: &Identity,
     attributes: &Attributes<'_>,
-) -> Result<Identity, Status> {
+) -> Result<(Identity, &'static Mode), Status> {
     let mut refusal = None;
     for mode in MODES.iter().filter(|mode| (mode.covers)(requested, attributes.user)) {
         match mode.check(authorizer, requested, attributes) {
-            Ok(identity) => return Ok(identity),
+            Ok(identity) => return Ok((identity, mode)),
             Err(status) => refusal = refusal.or(Some(status)),
         }
     }
@@ -182,6 +184,11 @@ fn authorize_any_mode(
 impl Mode {
     fn is_constrained(&self) -> bool {
         !self.name.is_empty()
+    }
+
+    /// Returns the verb of a constrained mode; empty for legacy impersonation.
+    fn constraint(&self) -> String {
+        if self.is_constrained() { format!("impersonate:{}", self.name) } else { String::new() }
     }
 
     fn check(

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::time::timeout;
 
 use super::*;
+use crate::authz::Attributes;
 use crate::context::{Remote, RequestContext};
 use crate::offload::{self, Cancellation};
 use crate::pipeline::encode;
@@ -16,7 +18,7 @@ use crate::request::negotiate;
 use crate::request::route::Verb;
 use crate::status::Status;
 use crate::storage::Key;
-use crate::throttle::{Access, User};
+use crate::throttle::User;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -45,7 +47,20 @@ impl Fixture {
     }
 
     async fn send(&self, method: &str, path: &str, body: String) -> (u16, http::HeaderMap, String) {
-        let request = Request::builder().method(method).uri(path);
+        self.send_as(None, method, path, body).await
+    }
+
+    async fn send_as(
+        &self,
+        user: Option<&str>,
+        method: &str,
+        path: &str,
+        body: String,
+    ) -> (u16, http::HeaderMap, String) {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(user) = user {
+            request = request.header("impersonate-user", user);
+        }
         let request = request.body(kube::client::Body::from(body.into_bytes())).unwrap();
         let (parts, body) = self.client.send(request).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes();
@@ -83,24 +98,36 @@ async fn while_pending<T>(
 #[tokio::test]
 async fn request_beyond_the_in_flight_limit_gets_429_with_retry_after() {
     let test = Fixture::new(|limits| {
-        limits.writes_in_flight = 1;
+        limits.reads_in_flight = 100;
+        limits.writes_in_flight = 0;
         limits.queue_wait = Duration::from_millis(10);
     })
     .await;
-    let throttle = &test.server.core.throttle;
-    let held = throttle.in_flight(&test.admin, Access::Write).await.unwrap();
+    let core = &test.server.core;
+    let bob = Identity::authenticated("bob", ["dev"]);
+    let request = Attributes { user: &bob, verb: "get", path: "/version", resource: None };
+    let flow = core.flow_control.classify(&request).unwrap();
+    let mut held = Vec::new();
+    while let Some(Ok(seats)) = core.flow_control.acquire(&flow, None, TIMEOUT, 0).now_or_never() {
+        held.push(seats);
+    }
 
-    let (code, headers, body) = test.send("POST", MAPS, "{}".into()).await;
+    let (code, headers, body) = test.send_as(Some("bob"), "POST", MAPS, "{}".into()).await;
     assert_eq!((code, headers["retry-after"].to_str().unwrap()), (429, "1"));
+    assert!(headers.contains_key("x-kubernetes-pf-flowschema-uid"));
     assert_eq!(body, "Too many requests, please try again later.\n");
-    assert_eq!(test.send("GET", MAPS, String::new()).await.0, 200, "reads have their own limit");
-    assert_eq!(test.send("GET", "/readyz", String::new()).await.0, 200);
+    let watch = format!("{MAPS}?watch=true");
+    assert_eq!(test.send_as(Some("bob"), "GET", &watch, String::new()).await.0, 429);
+    assert_eq!(test.send_as(Some("bob"), "GET", "/readyz", String::new()).await.0, 200);
+    assert_eq!(test.send("GET", MAPS, String::new()).await.0, 200, "administrators are exempt");
+    let account = "system:serviceaccount:default:default";
+    assert_eq!(test.send_as(Some(account), "GET", MAPS, String::new()).await.0, 200, "its level");
     let inside = Request::post(MAPS).body(http_body_util::Full::new(Bytes::from("{}"))).unwrap();
     let inside = tower_service::Service::call(&mut test.server.service(), inside).await.unwrap();
     assert_eq!(inside.status(), StatusCode::UNPROCESSABLE_ENTITY, "no limits in process");
 
     drop(held);
-    assert_eq!(test.create("a", 1).await, 201);
+    assert_eq!(test.send_as(Some("bob"), "GET", MAPS, String::new()).await.0, 200);
     test.handle.stop().await;
 }
 
@@ -193,7 +220,7 @@ async fn list_is_not_encoded_after_the_client_disconnects() {
         encode::respond(&cx, output, encode::Reply::List(list))
     };
     assert_eq!(encode(None).unwrap().status(), 200);
-    let gone = Remote::new(test.admin.clone());
+    let gone = Remote::new(test.admin.clone(), Duration::ZERO);
     drop(gone.cancellation.drop_guard());
     assert_eq!(encode(Some(gone)).unwrap_err().code(), 504);
     test.handle.stop().await;

@@ -98,6 +98,8 @@ pub(super) async fn request(cx: &RequestContext, body: &[u8]) -> Result<Reply, S
         warn_after: extended.then_some(lifetime),
         id: cx.core.clock_rng.uid(),
     };
+    cx.audit
+        .annotate("authentication.kubernetes.io/issued-credential-id", format!("JTI={}", token.id));
     let token = tokens.issue(&token, now);
     let token = token.ok_or_else(|| Status::internal("failed to generate token"))?;
     let end = now.checked_add(SignedDuration::from_secs(lifetime)).unwrap_or(now);

@@ -1,7 +1,5 @@
 //! Limits, queues and slots, without a server.
 
-use std::time::Duration;
-
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 
@@ -48,29 +46,6 @@ fn users_without_permits_are_forgotten() {
     assert!(semaphore.users() <= 257, "{}", semaphore.users());
     assert_eq!(fill(&semaphore, &user("kept")).len(), 7, "its limit is 8 and it holds 1");
     drop(kept);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_beyond_the_limit_waits_and_is_then_refused() {
-    let throttle = throttle(|limits| limits.writes_in_flight = 4);
-    let greedy = user("greedy");
-    let mut held = Vec::new();
-    for _ in 0..3 {
-        held.push(throttle.in_flight(&greedy, Access::Write).await.unwrap());
-    }
-    assert!(throttle.in_flight(&greedy, Access::Read).now_or_never().unwrap().is_ok());
-    assert!(throttle.in_flight(&user("other"), Access::Write).now_or_never().unwrap().is_ok());
-
-    let refused = throttle.in_flight(&greedy, Access::Write).await.unwrap_err();
-    assert_eq!((refused.code(), refused.retry_after_seconds()), (429, Some(1)));
-
-    let late = throttle.in_flight(&greedy, Access::Write);
-    let give_back = async {
-        time::sleep(Duration::from_secs(1)).await;
-        held.pop();
-    };
-    let (late, ()) = tokio::join!(late, give_back);
-    assert!(late.is_ok());
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod delete;
 mod patch;
 
 mod apply;
+mod audit;
 
 mod subresources;
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use evenkeel_apiserver::{ApiServer, AuditAnnotations, Durability, Service};
+use evenkeel_apiserver::audit::AuditAnnotations;
+use evenkeel_apiserver::{ApiServer, Durability, Service};
 use http::Method;
 use serde_json::{Value, json};
 use tower_service::Service as _;

@@ -117,7 +117,8 @@ async fn mutate(
         "patch": serde_json::from_slice::<Value>(&response.patch).unwrap_or_default(),
         "patchType": "JSONPatch",
     });
-    cx.audit.annotate(format!("patch.webhook.admission.k8s.io/{position}"), annotation.to_string());
+    let key = format!("patch.webhook.admission.k8s.io/{position}");
+    cx.audit.annotate_request(key, annotation.to_string());
     Ok(changed)
 }
 

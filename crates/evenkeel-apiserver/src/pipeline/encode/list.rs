@@ -17,6 +17,7 @@ use crate::storage::Record;
 pub(super) use body::ListBody;
 
 /// The result of a list.
+#[derive(Clone)]
 pub(crate) struct List {
     pub(super) resource: Arc<Resource>,
     pub(super) records: Vec<Arc<Record>>,

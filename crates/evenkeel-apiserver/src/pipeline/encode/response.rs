@@ -12,10 +12,12 @@ use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER, VARY, WARNING,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use serde_json::Value;
 
 use super::list::{List, ListBody};
 use super::{pretty, view};
+use crate::audit::Level;
 use crate::body::{Body, Chunks};
 use crate::codec;
 use crate::context::Core;
@@ -72,7 +74,47 @@ pub(crate) fn respond(
     reply: Reply,
 ) -> Result<Response<Body>, Status> {
     let gzip = negotiate::accepts_gzip(&cx.headers);
-    let mut response = match reply {
+    let mut response = encode(cx, output, reply, gzip)?;
+    add_warnings(cx, response.headers_mut());
+    Ok(response)
+}
+
+/// Records the object of a response for the audit log: as JSON, whatever the client accepts.
+pub(crate) fn audit<'a>(
+    cx: &'a RequestContext,
+    output: Output,
+    reply: &Reply,
+) -> impl Future<Output = ()> + Send + use<'a> {
+    let records = cx.audit.records(Level::RequestResponse);
+    let copy = match reply {
+        Reply::Other(_, value) => {
+            cx.audit.response_object(value);
+            None
+        }
+        Reply::Object(code, value) if records => Some(Reply::Object(*code, value.clone())),
+        Reply::Record(code, record) if records => Some(Reply::Record(*code, record.clone())),
+        Reply::List(list) if records => Some(Reply::List(list.clone())),
+        _ => None,
+    };
+    async move {
+        let Some(copy) = copy else { return };
+        let output = Output { format: Format::Json { pretty: false }, ..output };
+        // An error is that of the response, too, and recorded there.
+        let Ok(response) = encode(cx, output, copy, false) else { return };
+        let Ok(body) = response.into_body().collect().await;
+        if let Ok(object) = serde_json::from_slice(&body.to_bytes()) {
+            cx.audit.response_object(&object);
+        }
+    }
+}
+
+fn encode(
+    cx: &RequestContext,
+    output: Output,
+    reply: Reply,
+    gzip: bool,
+) -> Result<Response<Body>, Status> {
+    let response = match reply {
         Reply::Watch(events) => stream(StatusCode::OK, "application/json", events),
         Reply::List(list) => respond_list(cx, output, list, gzip)?,
         Reply::Other(code, value) => full(code, output.format, write(output.format, &value)?, gzip),
@@ -100,7 +142,6 @@ pub(crate) fn respond(
         },
         Reply::Object(code, value) => respond_object(cx, output, code, value, gzip)?,
     };
-    add_warnings(cx, response.headers_mut());
     Ok(response)
 }
 
@@ -326,11 +367,19 @@ fn retry_after(response: &mut Response<Body>, status: &Status) {
     }
 }
 
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// Returns the id of a request in the audit log: that of its header, or a new one.
+pub(crate) fn audit_id(core: &Core, headers: &HeaderMap) -> String {
+    let given = headers.get(AUDIT_ID).and_then(|id| id.to_str().ok());
+    given.filter(|id| !id.is_empty()).map_or_else(|| core.clock_rng.uid(), str::to_owned)
+}
+
 /// Sets the headers that every response has.
-pub(crate) fn common_headers(core: &Core, mut response: Response<Body>) -> Response<Body> {
+pub(crate) fn common_headers(audit_id: &str, mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::try_from(core.clock_rng.uid()) {
-        headers.insert(HeaderName::from_static("audit-id"), id);
+    if let Ok(id) = HeaderValue::try_from(audit_id) {
+        headers.insert(AUDIT_ID, id);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     response
