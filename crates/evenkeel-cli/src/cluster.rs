@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use evenkeel_apiserver::ApiServer;
+use evenkeel_apiserver::audit::{LogFile, LogOptions, Policy};
 use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -47,6 +48,12 @@ pub(crate) struct Start {
     /// Admission plugin to disable; may be repeated
     #[arg(long = "disable-admission-plugin", value_name = "NAME")]
     disabled_admission_plugins: Vec<String>,
+    /// Audit policy: which requests are recorded in the audit log
+    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
+    audit_policy_file: Option<PathBuf>,
+    /// File of the audit log; - is the standard output
+    #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
+    audit_log_path: Option<PathBuf>,
     /// Log at level info instead of warn
     #[arg(short, long)]
     verbose: bool,
@@ -72,6 +79,10 @@ async fn start(options: &Start) -> anyhow::Result<()> {
         builder.rbac().disable_admission_plugins(options.disabled_admission_plugins.clone());
     if let Some(directory) = &options.data_dir {
         builder = builder.data_dir(directory);
+    }
+    if let (Some(policy), Some(log)) = (&options.audit_policy_file, &options.audit_log_path) {
+        let (policy, log) = audit_log(policy, log)?;
+        builder = builder.audit(policy, log);
     }
     check_kubeconfig(&options.kubeconfig).await?;
     let server = builder.build().await.context("cannot start the cluster")?;
@@ -131,6 +142,16 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     }
     print_line("Stopped.");
     Ok(())
+}
+
+/// Reads the audit policy and opens the log.
+fn audit_log(policy: &Path, log: &Path) -> anyhow::Result<(Policy, LogFile)> {
+    let text = std::fs::read_to_string(policy);
+    let text = text.with_context(|| format!("cannot read {}", policy.display()))?;
+    let parsed = Policy::from_yaml(&text).with_context(|| policy.display().to_string())?;
+    let log = LogFile::open(log, LogOptions::default())
+        .with_context(|| format!("cannot open {}", log.display()))?;
+    Ok((parsed, log))
 }
 
 /// Fails if the kubeconfig belongs to a running cluster, whose users would lose access.

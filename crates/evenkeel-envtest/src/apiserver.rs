@@ -10,7 +10,7 @@ use std::{convert::Infallible, error::Error as StdError, net::SocketAddr, path::
 
 use bytes::Bytes;
 use evenkeel_apiserver::{
-    ServiceAccountOptions,
+    ServiceAccountOptions, audit,
     identity::token_file::TokenFile,
     listen::{Listener, Options, raise_open_files_limit, tls::Tls},
 };
@@ -40,6 +40,8 @@ pub struct Startup {
     pub tokens: TokenFile,
     /// How service account tokens are signed and verified.
     pub service_accounts: ServiceAccountOptions,
+    /// What is recorded in the audit log, and where.
+    pub audit: Option<(audit::Policy, audit::LogFile)>,
     /// The address that the listener is bound to.
     pub address: SocketAddr,
     /// Becomes `true` when the process stops; watches must end then.
@@ -101,7 +103,8 @@ where
     let (stop, stopping) = watch::channel(false);
     let address = listener.local_addr();
     let service_accounts = service_accounts(&settings)?;
-    let startup = Startup { settings, tokens, service_accounts, address, stopping };
+    let audit = audit_log(&settings)?;
+    let startup = Startup { settings, tokens, service_accounts, audit, address, stopping };
     let service = make_service(startup).await.map_err(Into::into)?;
 
     process::log(&format!("Serving securely on {address}"));
@@ -115,11 +118,25 @@ where
     Ok(())
 }
 
+/// Reads the audit policy and opens the log. Without a policy nothing is recorded.
+fn audit_log(settings: &Settings) -> Result<Option<(audit::Policy, audit::LogFile)>, BoxError> {
+    let policy = match &settings.audit_policy_file {
+        Some(path) => audit::Policy::from_yaml(&read(path)?)
+            .map_err(|error| format!("{}: {error}", path.display()))?,
+        None => return Ok(None),
+    };
+    let Some(path) = &settings.audit_log_path else { return Ok(None) };
+    let log = audit::LogFile::open(path, settings.audit_log.clone())
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Some((policy, log)))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// Reads the keys of service account tokens.
 fn service_accounts(settings: &Settings) -> Result<ServiceAccountOptions, BoxError> {
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-    };
     let mut options = ServiceAccountOptions::default();
     options.issuers.clone_from(&settings.service_account_issuers);
     options.audiences.clone_from(&settings.api_audiences);

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use evenkeel_apiserver::audit::LogOptions;
+
 use crate::flags::{Error, Flag, Flags};
 
 /// The parsed command line.
@@ -66,6 +68,12 @@ pub struct Settings {
     pub max_requests_in_flight: Option<usize>,
     /// How many writing requests are served at once; the server's default if none.
     pub max_mutating_requests_in_flight: Option<usize>,
+    /// The audit policy; without it nothing is recorded.
+    pub audit_policy_file: Option<PathBuf>,
+    /// The file of the audit log, or `-` for the standard output.
+    pub audit_log_path: Option<PathBuf>,
+    /// How the audit log is rotated.
+    pub audit_log: LogOptions,
     /// The keys that verify service account tokens.
     pub service_account_key_files: Vec<PathBuf>,
     /// The key that signs service account tokens.
@@ -172,6 +180,12 @@ pub(super) const FLAGS: &[Flag] = &[
         "int",
         "Writing requests served at once; no limit if 0. Default: 200.",
     ),
+    Flag::value("audit-policy-file", "file", "Audit policy; without it nothing is recorded."),
+    Flag::value("audit-log-path", "file", "File of the audit log; - is the standard output."),
+    Flag::value("audit-log-format", "format", "Format of the audit log: json."),
+    Flag::value("audit-log-maxsize", "int", "Megabytes of the audit log. Default: 100."),
+    Flag::value("audit-log-maxage", "int", "Days to keep rotated audit logs. Default: 366."),
+    Flag::value("audit-log-maxbackup", "int", "Rotated audit logs to keep. Default: 100."),
     Flag::value("etcd-servers", "urls", "Ignored; storage is built in."),
     Flag::switch("allow-privileged", "Ignored; privileged containers are always allowed."),
     Flag::value("v", "level", "Ignored."),
@@ -212,6 +226,9 @@ impl Config {
             event_ttl: duration(flags, "event-ttl")?,
             max_requests_in_flight: limit(flags, "max-requests-inflight")?,
             max_mutating_requests_in_flight: limit(flags, "max-mutating-requests-inflight")?,
+            audit_policy_file: path("audit-policy-file"),
+            audit_log_path: path("audit-log-path"),
+            audit_log: audit_log(flags)?,
             // Repeatable, but not split at commas: an issuer may contain one.
             service_account_issuers: flags
                 .all("service-account-issuer")
@@ -234,6 +251,28 @@ impl Config {
         };
         Ok(Self { serving, settings })
     }
+}
+
+fn audit_log(flags: &Flags) -> Result<LogOptions, Error> {
+    const FORMAT: &str = "audit-log-format";
+    if let Some(other) = flags.text(FORMAT).filter(|format| *format != "json") {
+        return Err(Error::Invalid {
+            flag: FORMAT.to_owned(),
+            value: other.to_owned(),
+            reason: "the only format is json".to_owned(),
+        });
+    }
+    let mut options = LogOptions::default();
+    if let Some(megabytes) = flags.value("audit-log-maxsize")? {
+        options.max_size = megabytes;
+    }
+    if let Some(days) = flags.value("audit-log-maxage")? {
+        options.max_age = days;
+    }
+    if let Some(files) = flags.value("audit-log-maxbackup")? {
+        options.max_backups = files;
+    }
+    Ok(options)
 }
 
 fn duration(flags: &Flags, flag: &str) -> Result<Option<Duration>, Error> {

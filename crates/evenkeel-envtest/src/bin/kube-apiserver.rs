@@ -18,7 +18,7 @@ fn run() -> Result<(), BoxError> {
 }
 
 async fn service(startup: Startup) -> Result<Service, BuildError> {
-    let Startup { settings, tokens, service_accounts, address, stopping, .. } = startup;
+    let Startup { settings, tokens, service_accounts, audit, address, stopping, .. } = startup;
     let mut enabled = settings.enable_admission_plugins;
     // Enabled by default, as upstream's is.
     let service_account = "ServiceAccount".to_owned();
@@ -39,6 +39,9 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
     }
     if settings.allow_remote_webhooks {
         builder = builder.allow_remote_webhooks();
+    }
+    if let Some((policy, log)) = audit {
+        builder = builder.audit(policy, log);
     }
     if let Some(interval) = settings.compaction_interval {
         builder = builder.compaction_interval(interval);
