@@ -1,11 +1,20 @@
 //! Static cost: bounds of what an evaluation may cost, as cel-go's `checker.Cost` computes them.
 //!
-//! Run-time cost is counted by programs.
+//! Run-time cost is counted by [`Program::run`](crate::Program::run).
+//!
+//! ```
+//! use evenkeel_cel::{Env, Type, cost::{CostEstimate, UnknownSizes}};
+//! let env = Env::builder().standard_library().variable("x", Type::Int).build().unwrap();
+//! let ast = env.compile("x + 1 == 2").unwrap();
+//! assert_eq!(env.estimate_cost(&ast, &UnknownSizes), CostEstimate::fixed(3));
+//! ```
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::Type;
+use crate::{Type, Value};
+
+pub(crate) mod estimate;
 
 /// Cost of reading a variable or a field.
 pub const SELECT_COST: u64 = 1;
@@ -56,8 +65,15 @@ pub struct CostNode<'n> {
     pub type_: Type,
     /// The size, if the expression itself determines it.
     pub size: Option<SizeEstimate>,
-    /// The value of a string literal.
-    pub literal: Option<&'n str>,
+    /// The value of a literal.
+    pub literal: Option<&'n Value<'static>>,
+}
+
+impl CostNode<'_> {
+    /// The size of the value, from the expression itself or from the estimator.
+    pub fn size_or_unknown(&self, sizes: &dyn SizeEstimator) -> SizeEstimate {
+        self.size.or_else(|| sizes.size(self)).unwrap_or(SizeEstimate::UNKNOWN)
+    }
 }
 
 /// Returns bounds of the sizes of variables and their fields, for example from `maxLength` of a schema.

@@ -2,7 +2,7 @@
 //!
 //! A library is a function that returns [`Function`]s:
 //!
-//! ```ignore
+//! ```
 //! use evenkeel_cel::{Env, Error, Function, Overload, Type, Value};
 //!
 //! fn library() -> Vec<Function> {
@@ -53,6 +53,8 @@ pub struct Overload {
     pub(crate) specialize: Option<Specialize>,
     pub(crate) estimate: Option<EstimateCall>,
     pub(crate) cost: Option<CallCost>,
+    /// Whether it is an operator of the standard, which the evaluator implements itself.
+    pub(crate) standard: bool,
 }
 
 /// What a call evaluates: the values of the arguments to a result.
@@ -60,8 +62,9 @@ pub type Implementation =
     Arc<dyn for<'a> Fn(&[Value<'a>]) -> Result<Value<'a>, Error> + Send + Sync>;
 
 /// Returns a faster implementation for a call whose constant arguments are known when it is compiled, for
-/// example with a compiled regular expression. An error becomes the error of the call.
-pub type Specialize = fn(constants: &[Option<&Value<'static>>]) -> Option<Implementation>;
+/// example with a compiled regular expression. With an error, the program is not created.
+pub type Specialize =
+    fn(constants: &[Option<&Value<'static>>]) -> Option<Result<Implementation, Error>>;
 
 /// The static cost of a call, without that of its arguments; `None` for the default.
 ///
@@ -122,6 +125,7 @@ impl Overload {
             specialize: None,
             estimate: None,
             cost: None,
+            standard: false,
         }
     }
 
@@ -136,6 +140,13 @@ impl Overload {
         F: for<'a> Fn(&[Value<'a>]) -> Result<Value<'a>, Error> + Send + Sync + 'static,
     {
         Self { member: true, ..Self::global(id, arguments, result, implementation) }
+    }
+
+    /// Whether the values are of the declared types. Elements of lists and maps are looked at as cel-go
+    /// does: the first one stands for all.
+    pub(crate) fn accepts(&self, arguments: &[Value<'_>]) -> bool {
+        self.arguments.len() == arguments.len()
+            && self.arguments.iter().zip(arguments).all(|(type_, value)| accepts(type_, value))
     }
 
     /// Sets what prepares calls with constant arguments.
@@ -160,5 +171,45 @@ impl Overload {
 impl fmt::Debug for Overload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:?} -> {:?}", self.id, self.arguments, self.result)
+    }
+}
+
+fn accepts(type_: &Type, value: &Value<'_>) -> bool {
+    match (type_, value) {
+        (Type::Dyn | Type::Param(_), _) => true,
+        (Type::Wrapper(inner), value) => matches!(value, Value::Null) || accepts(inner, value),
+        (Type::Null, Value::Null)
+        | (Type::Bool, Value::Bool(_))
+        | (Type::Int, Value::Int(_))
+        | (Type::Uint, Value::Uint(_))
+        | (Type::Double, Value::Double(_))
+        | (Type::String, Value::String(_))
+        | (Type::Bytes, Value::Bytes(_))
+        | (Type::Duration, Value::Duration(_))
+        | (Type::Timestamp, Value::Timestamp(_))
+        | (Type::Type(_), Value::Type(_)) => true,
+        (Type::List(element), Value::List(list)) => match (&**element, list.is_empty()) {
+            (Type::Dyn | Type::Param(_), _) | (_, true) => true,
+            (element, false) => list.get(0).is_some_and(|first| accepts(element, &first)),
+        },
+        (Type::Map(entry), Value::Map(map)) => match &**entry {
+            (Type::Dyn | Type::Param(_), Type::Dyn | Type::Param(_)) => true,
+            (keys, values) => match map.iter().next() {
+                Some((key, value)) => accepts(keys, &key) && accepts(values, &value),
+                None => true,
+            },
+        },
+        (Type::Map(_), Value::Object(_)) => true,
+        (Type::Opaque(opaque), Value::Optional(value)) => {
+            &*opaque.name == crate::types::OPTIONAL
+                && match (value, opaque.parameters.first()) {
+                    (Some(value), Some(inner)) => accepts(inner, value),
+                    _ => true,
+                }
+        }
+        (Type::Opaque(opaque), Value::Opaque(value)) => value.type_().name() == &*opaque.name,
+        (Type::Struct(name), Value::Object(object)) => object.type_name() == name,
+        (Type::Struct(name), Value::Opaque(value)) => value.type_().name() == &**name,
+        _ => false,
     }
 }

@@ -3,13 +3,20 @@
 //! An [`Env`] is immutable and cheap to clone; [`Env::extend`] shares all that it holds. Kubernetes makes
 //! one base environment and extends it with the variables of each schema.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::declare::{CallCost, EstimateCall};
+use crate::check::check;
+use crate::cost::estimate::estimate;
+use crate::cost::{CostEstimate, SizeEstimator};
+use crate::declare::{CallCost, EstimateCall, Overload};
+use crate::library;
+use crate::parser::{Syntax, parse};
 use crate::schema::Schema;
-use crate::{Function, Type};
+use crate::source::{Issues, Location};
+use crate::{Ast, Function, Program, Type};
 
 /// What expressions are compiled against: functions, macros, variables and types.
 #[derive(Clone)]
@@ -31,7 +38,14 @@ pub(crate) struct Declarations {
     pub(crate) variables: Vec<(Arc<str>, Type)>,
     /// Names of types that expressions can use as values.
     pub(crate) type_names: Arc<BTreeMap<Arc<str>, Type>>,
+    /// First parts of dotted names of variables and types.
+    pub(crate) dotted_roots: Arc<HashSet<Arc<str>>>,
+    /// Names of functions by the id of their overloads.
+    pub(crate) overloads: Arc<HashMap<&'static str, &'static str>>,
     pub(crate) provider: Option<Arc<dyn TypeProvider>>,
+    /// The namespace in which names are looked up first.
+    pub(crate) container: Arc<str>,
+    pub(crate) syntax: Syntax,
     pub(crate) options: Options,
 }
 
@@ -81,7 +95,11 @@ impl Env {
                 function_costs: Arc::default(),
                 variables: Vec::new(),
                 type_names: Arc::default(),
+                dotted_roots: Arc::default(),
+                overloads: Arc::default(),
                 provider: None,
+                container: "".into(),
+                syntax: Syntax::default(),
                 options: Options {
                     homogeneous_literals: false,
                     presence_test_has_cost: true,
@@ -90,6 +108,32 @@ impl Env {
             },
             error: None,
         }
+    }
+
+    /// Parses and checks an expression.
+    pub fn compile(&self, expression: &str) -> Result<Ast, Issues> {
+        check(parse(expression, self.0.syntax)?, &self.0)
+    }
+
+    /// Compiles an expression to a program.
+    pub fn program(&self, expression: &str) -> Result<Program, Issues> {
+        let ast = self.compile(expression)?;
+        Program::new(self, &ast).map_err(|error| {
+            let mut issues = Issues::new(ast.source.clone());
+            let location = error.expression().map_or(Location::NONE, |id| ast.location(id));
+            issues.report(location, error.message());
+            issues
+        })
+    }
+
+    /// Bounds of what an evaluation of a compiled expression costs.
+    pub fn estimate_cost(&self, ast: &Ast, sizes: &dyn SizeEstimator) -> CostEstimate {
+        estimate(ast, &self.0, sizes)
+    }
+
+    /// The position of a variable in the values of an evaluation.
+    pub fn variable(&self, name: &str) -> Option<usize> {
+        self.0.variables.iter().position(|(variable, _)| &**variable == name)
     }
 
     /// A builder with all declarations of this environment.
@@ -103,7 +147,9 @@ impl EnvBuilder {
     #[must_use]
     pub fn functions(mut self, functions: impl IntoIterator<Item = Function>) -> Self {
         let table = Arc::make_mut(&mut self.declarations.functions);
+        let ids = Arc::make_mut(&mut self.declarations.overloads);
         for function in functions {
+            ids.extend(function.overloads.iter().map(|overload| (overload.id, function.name)));
             let existing =
                 table.entry(function.name).or_insert_with(|| Function::new(function.name));
             existing.overloads.extend(function.overloads);
@@ -128,6 +174,7 @@ impl EnvBuilder {
                 "overlapping identifier for name '{name}'"
             )));
         }
+        self.declarations.add_root(&name);
         self.declarations.variables.push((name, type_));
         self
     }
@@ -135,8 +182,62 @@ impl EnvBuilder {
     /// Makes the name of a type usable in expressions: `type(x) == net.IP`.
     #[must_use]
     pub fn type_name(mut self, type_: Type) -> Self {
-        let name = Arc::from(type_.name());
+        let name: Arc<str> = Arc::from(type_.name());
+        self.declarations.add_root(&name);
         Arc::make_mut(&mut self.declarations.type_names).insert(name, type_);
+        self
+    }
+
+    /// Adds the functions, operators and types of the language's standard.
+    #[must_use]
+    pub fn standard_library(mut self) -> Self {
+        for type_ in library::standard_types() {
+            self = self.type_name(type_);
+        }
+        self.functions(library::standard())
+    }
+
+    /// Adds optional types: `a.?b`, `a[?b]`, `optional.of(x)`, `optMap` and `optFlatMap`.
+    #[must_use]
+    pub fn optional_types(mut self) -> Self {
+        self.declarations.syntax.optional_types = true;
+        self.type_name(Type::optional(Type::param("V"))).functions(library::optional())
+    }
+
+    /// Adds macros with two variables: `map.all(k, v, …)`, `transformList`, `transformMap` and
+    /// `transformMapEntry`.
+    #[must_use]
+    pub fn two_variable_comprehensions(mut self) -> Self {
+        self.declarations.syntax.two_variable_comprehensions = true;
+        self.functions(library::comprehensions())
+    }
+
+    /// Adds cel-go's extensions for strings (version 2), sets and lists (version 3), with the macro
+    /// `sortBy`.
+    #[must_use]
+    pub fn extensions(mut self) -> Self {
+        self.declarations.syntax.sort_by = true;
+        self.functions(library::extensions())
+    }
+
+    /// Adds the macro `cel.bind(name, value, expression)`.
+    #[must_use]
+    pub fn bindings(mut self) -> Self {
+        self.declarations.syntax.bindings = true;
+        self
+    }
+
+    /// Accepts field names in backticks.
+    #[must_use]
+    pub fn escaped_identifiers(mut self) -> Self {
+        self.declarations.syntax.escaped_identifiers = true;
+        self
+    }
+
+    /// Sets the namespace in which names are looked up first.
+    #[must_use]
+    pub fn container(mut self, name: &str) -> Self {
+        self.declarations.container = name.into();
         self
     }
 
@@ -175,6 +276,41 @@ impl EnvBuilder {
             Some(error) => Err(error),
             None => Ok(Env(Arc::new(self.declarations))),
         }
+    }
+}
+
+impl Declarations {
+    fn add_root(&mut self, name: &str) {
+        if let Some((root, _)) = name.split_once('.') {
+            Arc::make_mut(&mut self.dotted_roots).insert(root.into());
+        }
+    }
+
+    /// What a name may stand for in the container, the longest first.
+    pub(crate) fn candidates<'n>(&self, name: &'n str) -> impl Iterator<Item = Cow<'n, str>> {
+        let container = if name.starts_with('.') { "".into() } else { self.container.clone() };
+        let mut end = Some(container.len()).filter(|len| *len > 0);
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let qualified = std::iter::from_fn(move || {
+            let prefix = &container[..end?];
+            end = prefix.rfind('.');
+            Some(Cow::Owned(format!("{prefix}.{name}")))
+        });
+        qualified.chain([Cow::Borrowed(name)])
+    }
+
+    /// The type of this name.
+    pub(crate) fn find_type(&self, name: &str) -> Option<Type> {
+        if let Some(type_) = self.type_names.get(name) {
+            return Some(type_.clone());
+        }
+        let known = self.provider.as_ref().is_some_and(|provider| provider.has_type(name));
+        known.then(|| Type::object(name))
+    }
+
+    /// The name of the function that an overload belongs to.
+    pub(crate) fn function_of(&self, overload: &Overload) -> Option<&'static str> {
+        self.overloads.get(overload.id).copied()
     }
 }
 

@@ -9,22 +9,31 @@
 //! | evaluate against values | [`Value`], [`Error`] |
 //! | bound what an evaluation may cost | [`cost`] |
 
-#![expect(dead_code, reason = "the parser, the checker and the evaluator follow")]
-
 pub mod cost;
 pub mod schema;
 
+mod ast;
+mod check;
 mod declare;
 mod env;
 mod error;
+mod eval;
 mod library;
+mod ops;
+mod parser;
+mod plan;
+mod program;
+mod source;
 mod types;
 mod value;
 
+pub use ast::Ast;
 pub use declare::{
     CallCost, CostedCall, EstimateCall, Function, Implementation, Overload, Specialize,
 };
 pub use env::{DeclarationError, Env, EnvBuilder, FunctionCost, TypeProvider};
 pub use error::{Error, ErrorKind};
+pub use program::{Activation, Evaluation, Limits, Program};
+pub use source::{Issue, Issues, Location};
 pub use types::{Opaque as OpaqueType, Type};
 pub use value::{Bytes, Duration, List, Map, Object, Opaque, Str, Timestamp, Value};

@@ -42,11 +42,11 @@ use serde_json::Value as Json;
 use crate::schema::Schema;
 use crate::{Error, Type};
 
-mod compare;
+pub(crate) mod compare;
 mod json;
-mod list;
+pub(crate) mod list;
 mod map;
-mod time;
+pub(crate) mod time;
 
 pub use list::List;
 pub use map::{Map, Object};

@@ -6,8 +6,8 @@ use crate::Value;
 
 /// Equality of the language: numbers of different types compare by value, `NaN` equals nothing, other
 /// values of different types differ.
-impl PartialEq for Value<'_> {
-    fn eq(&self, other: &Value<'_>) -> bool {
+impl<'b> PartialEq<Value<'b>> for Value<'_> {
+    fn eq(&self, other: &Value<'b>) -> bool {
         match (self, other) {
             (Value::Null, Value::Null) => true,
             (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -22,9 +22,7 @@ impl PartialEq for Value<'_> {
             (Value::Bytes(a), Value::Bytes(b)) => **a == **b,
             (Value::Duration(a), Value::Duration(b)) => a == b,
             (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
-            (Value::List(a), Value::List(b)) => {
-                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a == b)
-            }
+            (Value::List(a), Value::List(b)) => a.equals(b),
             (Value::Map(a), Value::Map(b)) => {
                 a.len() == b.len()
                     && a.iter().all(|(key, value)| b.get(&key).is_some_and(|other| other == value))

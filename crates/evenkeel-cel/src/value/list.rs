@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::Value;
-use crate::schema::{ListSchema, Schema};
+use crate::schema::{ListKind, ListSchema, Schema};
 
 /// A list of values.
 #[derive(Clone)]
@@ -92,8 +92,55 @@ impl<'a> List<'a> {
         }
     }
 
+    /// The sum of two lists: a union if the first is a set or a map, both in a row otherwise.
+    pub(crate) fn plus(&self, other: &List<'a>) -> List<'a> {
+        match self.schema().map(|schema| (schema, &schema.kind)) {
+            Some((schema, ListKind::Set)) => {
+                let mut items: Vec<_> = self.iter().collect();
+                for item in other.iter() {
+                    if !items.contains(&item) {
+                        items.push(item);
+                    }
+                }
+                List::with_schema(items, Some(schema))
+            }
+            Some((schema, ListKind::Map(keys))) => {
+                let mut items: Vec<_> = self.iter().collect();
+                for item in other.iter() {
+                    match items.iter_mut().find(|existing| same_keys(existing, &item, keys)) {
+                        Some(existing) => *existing = item,
+                        None => items.push(item),
+                    }
+                }
+                List::with_schema(items, Some(schema))
+            }
+            _ => self.concat(other),
+        }
+    }
+
+    /// Equality: the order does not matter if the first is a set or a map.
+    pub(crate) fn equals(&self, other: &List<'_>) -> bool {
+        if self.len() != other.len() {
+            return false;
+        }
+        match self.schema().map(|schema| &schema.kind) {
+            Some(ListKind::Set) => {
+                let items: Vec<_> = self.iter().collect();
+                other.iter().all(|item| items.contains(&item))
+            }
+            Some(ListKind::Map(keys)) => {
+                let items: Vec<_> = self.iter().collect();
+                other.iter().all(|item| {
+                    let found = items.iter().find(|existing| same_keys(existing, &item, keys));
+                    found.is_some_and(|existing| *existing == item)
+                })
+            }
+            _ => self.iter().zip(other.iter()).all(|(a, b)| a == b),
+        }
+    }
+
     /// Both lists, one after the other.
-    pub(crate) fn concat(&self, other: &List<'a>) -> List<'a> {
+    fn concat(&self, other: &List<'a>) -> List<'a> {
         if self.is_empty() {
             return other.clone();
         }
@@ -145,6 +192,16 @@ impl<'a> List<'a> {
     pub(crate) fn into_owned(self) -> List<'static> {
         List::from(self.iter().map(Value::into_owned).collect::<Vec<_>>())
     }
+}
+
+/// Whether two elements of a map list have the same keys.
+fn same_keys(a: &Value<'_>, b: &Value<'_>, keys: &[Box<str>]) -> bool {
+    let key = |value: &Value<'_>, key: &str| match value {
+        Value::Object(object) => object.get(key).map(Value::into_owned),
+        Value::Map(map) => map.get_str(key).map(Value::into_owned),
+        _ => None,
+    };
+    keys.iter().all(|name| key(a, name) == key(b, name))
 }
 
 fn element<'a>(item: &'a Json, schema: Option<&'a ListSchema>) -> Value<'a> {

@@ -45,23 +45,38 @@ struct ObjectFields<'a> {
     fields: Vec<(Arc<str>, Value<'a>)>,
 }
 
+impl Default for Map<'_> {
+    fn default() -> Self {
+        Map(Repr::Shared(Arc::default()))
+    }
+}
+
 impl<'a> Map<'a> {
+    /// A map of these entries, in which later ones replace earlier ones.
+    pub(crate) fn last_wins(entries: Vec<(Value<'a>, Value<'a>)>) -> Result<Self, Error> {
+        let mut map = Entries::default();
+        for (key, value) in entries {
+            check_key(&key)?;
+            match map.find(&key) {
+                Some(at) => map.entries[at].1 = value,
+                None => map.insert(key, value),
+            }
+        }
+        Ok(Map(Repr::Shared(Arc::new(map))))
+    }
+
     pub(crate) fn json(map: &'a serde_json::Map<String, Json>, values: &'a Schema) -> Self {
         Map(Repr::Json(map, values))
     }
 
     /// A map of these entries; an error if a key repeats or is not of a type of keys.
     pub fn new(entries: impl IntoIterator<Item = (Value<'a>, Value<'a>)>) -> Result<Self, Error> {
-        let mut map = Map(Repr::Shared(Arc::default()));
+        let mut map = Map::default();
         for (key, value) in entries {
-            if !matches!(key, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_)) {
-                return Err(Error::new(format!("unsupported key type: {}", key.type_().name())));
-            }
+            check_key(&key)?;
             if !map.insert(key.clone(), value) {
-                return Err(Error::new(format!(
-                    "insert failed: key {} already exists",
-                    key_text(&key)
-                )));
+                let key = crate::ops::text(&key);
+                return Err(Error::new(format!("insert failed: key {key} already exists")));
             }
         }
         Ok(map)
@@ -191,12 +206,10 @@ fn hash_key(key: &Value<'_>) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// A key in a message.
-pub(crate) fn key_text(key: &Value<'_>) -> String {
+fn check_key(key: &Value<'_>) -> Result<(), Error> {
     match key {
-        Value::String(text) => text.to_string(),
-        Value::Uint(value) => value.to_string(),
-        other => format!("{other:?}"),
+        Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_) => Ok(()),
+        other => Err(Error::new(format!("unsupported key type: {}", other.type_().name()))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Durations and timestamps with Go's ranges and texts.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// A signed number of nanoseconds, as Go's `time.Duration`.
@@ -8,10 +9,13 @@ pub struct Duration(pub i64);
 
 /// An instant: seconds since 1970-01-01T00:00:00Z and nanoseconds (below 10^9), between the years 1 and
 /// 9999.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+///
+/// It is printed with the offset that it was parsed with; comparisons ignore the offset.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Timestamp {
     seconds: i64,
     nanos: u32,
+    offset_minutes: i16,
 }
 
 impl Duration {
@@ -141,7 +145,23 @@ impl Timestamp {
             _ => return None,
         };
         let seconds = days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
-        Self::new(seconds - offset, nanos)
+        let offset_minutes = i16::try_from(offset / 60).ok()?;
+        Some(Self { offset_minutes, ..Self::new(seconds - offset, nanos)? })
+    }
+
+    /// The instant this much later; `None` if it is out of range.
+    pub(crate) fn plus(self, duration: Duration) -> Option<Self> {
+        let nanos = i64::from(self.nanos) + duration.0.rem_euclid(SECOND);
+        let seconds = self.seconds + duration.0.div_euclid(SECOND) + nanos / SECOND;
+        let instant = Self::new(seconds, u32::try_from(nanos % SECOND).ok()?)?;
+        Some(Self { offset_minutes: self.offset_minutes, ..instant })
+    }
+
+    /// The time since another instant; `None` if it does not fit.
+    pub(crate) fn since(self, other: Self) -> Option<Duration> {
+        let seconds = i128::from(self.seconds) - i128::from(other.seconds);
+        let nanos = i128::from(self.nanos) - i128::from(other.nanos);
+        i64::try_from(seconds * i128::from(SECOND) + nanos).ok().map(Duration)
     }
 
     /// The first second of year 1.
@@ -153,7 +173,7 @@ impl Timestamp {
     pub fn new(seconds: i64, nanos: u32) -> Option<Self> {
         let valid =
             (Self::MIN_SECONDS..=Self::MAX_SECONDS).contains(&seconds) && nanos < 1_000_000_000;
-        valid.then_some(Self { seconds, nanos })
+        valid.then_some(Self { seconds, nanos, offset_minutes: 0 })
     }
 
     /// Whole seconds since 1970, rounded down.
@@ -167,35 +187,56 @@ impl Timestamp {
     }
 }
 
-/// As `string(duration)` prints it: seconds with a fraction, such as `1.5s`.
+const SECOND: i64 = 1_000_000_000;
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.seconds, self.nanos).cmp(&(other.seconds, other.nanos))
+    }
+}
+
+/// As `string(duration)` prints it: seconds as the shortest decimal, such as `1.5s`.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.0 < 0 { "-" } else { "" };
-        let nanos = self.0.unsigned_abs();
-        write!(f, "{sign}{}", nanos / 1_000_000_000)?;
-        write_fraction(f, u32::try_from(nanos % 1_000_000_000).unwrap_or_default())?;
-        f.write_str("s")
+        // Go adds two doubles, and so loses nanoseconds of long durations.
+        let seconds = (self.0 / SECOND) as f64 + (self.0 % SECOND) as f64 / 1e9;
+        write!(f, "{seconds}s")
     }
 }
 
-/// As `string(timestamp)` prints it: RFC 3339 in UTC.
+/// As `string(timestamp)` prints it: RFC 3339.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = civil(self.seconds.div_euclid(86_400));
-        let second = self.seconds.rem_euclid(86_400);
+        let local = self.seconds + i64::from(self.offset_minutes) * 60;
+        let (year, month, day) = civil(local.div_euclid(86_400));
+        let second = local.rem_euclid(86_400);
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
-        write_fraction(f, self.nanos)?;
-        f.write_str("Z")
+        if self.nanos != 0 {
+            let digits = format!("{:09}", self.nanos);
+            write!(f, ".{}", digits.trim_end_matches('0'))?;
+        }
+        let offset = self.offset_minutes.unsigned_abs();
+        match self.offset_minutes {
+            0 => f.write_str("Z"),
+            1.. => write!(f, "+{:02}:{:02}", offset / 60, offset % 60),
+            _ => write!(f, "-{:02}:{:02}", offset / 60, offset % 60),
+        }
     }
-}
-
-fn write_fraction(f: &mut fmt::Formatter<'_>, nanos: u32) -> fmt::Result {
-    if nanos == 0 {
-        return Ok(());
-    }
-    let digits = format!("{nanos:09}");
-    write!(f, ".{}", digits.trim_end_matches('0'))
 }
 
 /// Year, month and day of a number of days since 1970-01-01.
