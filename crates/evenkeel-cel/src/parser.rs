@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use self::lexer::{Token, TokenKind, escape, tokens};
+use self::lexer::{Token, TokenKind, tokens};
 use crate::Value;
 use crate::ast::{Ast, Entry, Expr, FieldInit, Kind, operators};
 use crate::source::{Issues, Location};
 use crate::value::{Bytes, Str};
 
+mod cursor;
 mod lexer;
 mod literal;
 mod macros;
@@ -104,8 +105,15 @@ type Parse<T = Node> = Result<T, Abort>;
 
 /// A tree with the depth of its operators, selections and calls.
 struct Node {
-    expr: Expr,
+    /// Boxed, so that the frames of the recursive rules stay small.
+    expr: Box<Expr>,
     depth: usize,
+}
+
+impl Node {
+    fn new(expr: Expr, depth: usize) -> Self {
+        Self { expr: Box::new(expr), depth }
+    }
 }
 
 /// Rules of the grammar whose depth is limited.
@@ -122,16 +130,16 @@ impl Parser<'_> {
         if self.peek().kind != TokenKind::End {
             return Err(self.unexpected("<EOF>"));
         }
-        Ok(node.expr)
+        Ok(*node.expr)
     }
 
     fn expr(&mut self) -> Parse {
         self.enter(Rule::Expr)?;
-        let condition = self.logical(operators::OR, "||")?;
+        let condition = self.disjunction()?;
         let node = match self.take("?") {
             None => condition,
             Some(op) => {
-                let then = self.logical(operators::OR, "||")?;
+                let then = self.disjunction()?;
                 self.expect(":")?;
                 let otherwise = self.expr()?;
                 let id = self.id(op);
@@ -142,25 +150,22 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    /// A chain of `&&` or `||`, as a balanced tree.
-    fn logical(&mut self, function: &str, text: &'static str) -> Parse {
-        let and = text == "&&";
-        let term = |parser: &mut Self| {
-            if and { parser.relation() } else { parser.logical(operators::AND, "&&") }
-        };
-        let first = term(self)?;
-        let (mut depth, mut terms, mut ops) = (first.depth, vec![Some(first.expr)], Vec::new());
-        while let Some(op) = self.take(text) {
-            let next = term(self)?;
-            depth = depth.max(next.depth);
-            terms.push(Some(next.expr));
-            ops.push(self.id(op));
+    /// A chain of `||` of chains of `&&`.
+    fn disjunction(&mut self) -> Parse {
+        let mut alternatives = Chain::default();
+        loop {
+            let mut terms = Chain::default();
+            loop {
+                let term = self.relation()?;
+                terms.push(term);
+                let Some(op) = self.take("&&") else { break };
+                terms.ops.push(self.id(op));
+            }
+            alternatives.push(terms.balanced(operators::AND)?);
+            let Some(op) = self.take("||") else { break };
+            alternatives.ops.push(self.id(op));
         }
-        let expr = match ops.len() {
-            0 => terms.pop().flatten(),
-            _ => balance(function, &mut terms, &ops, 0, ops.len() - 1),
-        };
-        Ok(Node { expr: expr.ok_or(Abort)?, depth })
+        alternatives.balanced(operators::OR)
     }
 
     fn relation(&mut self) -> Parse {
@@ -238,7 +243,7 @@ impl Parser<'_> {
             }
             let id = self.id(first);
             let depth = operand.depth;
-            return Ok(Node { expr: self.call(id, function, vec![operand.expr]), depth });
+            return Ok(Node::new(self.call(id, function, vec![*operand.expr]), depth));
         }
         self.member()
     }
@@ -251,6 +256,7 @@ impl Parser<'_> {
             } else if let Some(bracket) = self.take("[") {
                 let question = self.take("?");
                 let id = self.id(bracket);
+                self.expect_value(INDEX_START)?;
                 let index = self.expr()?;
                 self.expect("]")?;
                 if question.is_some() && !self.syntax.optional_types {
@@ -289,8 +295,8 @@ impl Parser<'_> {
             let (args, args_depth) = self.arguments()?;
             let depth = depth.max(args_depth + 1);
             self.limit(depth)?;
-            let expr = self.member_call(id, &field, operand.expr, args)?;
-            return Ok(Node { expr, depth });
+            let expr = self.member_call(id, &field, *operand.expr, args)?;
+            return Ok(Node::new(expr, depth));
         }
         if optional {
             if !self.syntax.optional_types {
@@ -300,15 +306,14 @@ impl Parser<'_> {
             let literal = self.id(name);
             let field = Kind::Literal(Value::String(Str::Shared(field.into())));
             let field = Expr { id: literal, kind: field };
-            return Ok(Node {
-                expr: self.call(id, operators::OPT_SELECT, vec![operand.expr, field]),
+            return Ok(Node::new(
+                self.call(id, operators::OPT_SELECT, vec![*operand.expr, field]),
                 depth,
-            });
+            ));
         }
         let id = self.id(dot);
-        let kind =
-            Kind::Select { operand: Box::new(operand.expr), field: field.into(), test_only: false };
-        Ok(Node { expr: Expr { id, kind }, depth })
+        let kind = Kind::Select { operand: operand.expr, field: field.into(), test_only: false };
+        Ok(Node::new(Expr { id, kind }, depth))
     }
 
     fn primary(&mut self) -> Parse {
@@ -352,10 +357,10 @@ impl Parser<'_> {
             let id = self.id(open);
             let (args, depth) = self.arguments()?;
             let expr = self.global_call(id, &name, args)?;
-            return Ok(Node { expr, depth });
+            return Ok(Node::new(expr, depth));
         }
         let id = self.id(token);
-        Ok(Node { expr: Expr { id, kind: Kind::Ident(name.into()) }, depth: 0 })
+        Ok(Node::new(Expr { id, kind: Kind::Ident(name.into()) }, 0))
     }
 
     /// `a.b.C{field: value}`, if that is what follows.
@@ -395,9 +400,7 @@ impl Parser<'_> {
                     return Err(self.report(token.start, "unsupported syntax: '`'"));
                 }
                 _ => {
-                    return Err(
-                        self.unexpected("{'}', ',', '\\u003f', IDENTIFIER, ESC_IDENTIFIER}")
-                    );
+                    return Err(self.unexpected("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"));
                 }
             };
             self.at += 1;
@@ -413,16 +416,16 @@ impl Parser<'_> {
             fields.push(FieldInit {
                 id: field_id,
                 name: field.into(),
-                value: value.expr,
+                value: *value.expr,
                 optional: optional.is_some(),
             });
             if self.take(",").is_none() {
                 break;
             }
         }
-        self.expect("}")?;
+        self.expect_end("}", "{'}', ','}")?;
         let kind = Kind::Struct { name: name.into(), fields };
-        Ok(Some(Node { expr: Expr { id, kind }, depth }))
+        Ok(Some(Node::new(Expr { id, kind }, depth)))
     }
 
     fn list(&mut self) -> Parse {
@@ -436,15 +439,16 @@ impl Parser<'_> {
                 }
                 optional.push(elements.len());
             }
+            self.expect_value(if elements.is_empty() { LIST_START } else { PRIMARY })?;
             let element = self.expr()?;
             depth = depth.max(element.depth);
-            elements.push(element.expr);
+            elements.push(*element.expr);
             if self.take(",").is_none() {
                 break;
             }
         }
-        self.expect("]")?;
-        Ok(Node { expr: Expr { id, kind: Kind::List { elements, optional } }, depth })
+        self.expect_end("]", "{']', ','}")?;
+        Ok(Node::new(Expr { id, kind: Kind::List { elements, optional } }, depth))
     }
 
     fn map(&mut self) -> Parse {
@@ -458,17 +462,22 @@ impl Parser<'_> {
             {
                 return Err(self.report(question.start, "unsupported syntax '?'"));
             }
+            self.expect_value(if entries.is_empty() { MAP_START } else { PRIMARY })?;
             let key = self.expr()?;
             self.expect(":")?;
             let value = self.expr()?;
             depth = depth.max(key.depth).max(value.depth);
-            entries.push(Entry { key: key.expr, value: value.expr, optional: optional.is_some() });
+            entries.push(Entry {
+                key: *key.expr,
+                value: *value.expr,
+                optional: optional.is_some(),
+            });
             if self.take(",").is_none() {
                 break;
             }
         }
-        self.expect("}")?;
-        Ok(Node { expr: Expr { id, kind: Kind::Map { entries } }, depth })
+        self.expect_end("}", "{'}', ','}")?;
+        Ok(Node::new(Expr { id, kind: Kind::Map { entries } }, depth))
     }
 
     /// Arguments up to the closing parenthesis.
@@ -477,15 +486,16 @@ impl Parser<'_> {
         if self.take(")").is_some() {
             return Ok((args, depth));
         }
+        self.expect_value(ARGUMENTS_START)?;
         loop {
             let arg = self.expr()?;
             depth = depth.max(arg.depth);
-            args.push(arg.expr);
+            args.push(*arg.expr);
             if self.take(",").is_none() {
                 break;
             }
         }
-        self.expect(")")?;
+        self.expect_end(")", "{')', ','}")?;
         Ok((args, depth))
     }
 
@@ -516,7 +526,7 @@ impl Parser<'_> {
         match value {
             Ok(value) => {
                 let id = self.id(first);
-                Ok(Node { expr: Expr { id, kind: Kind::Literal(value) }, depth: 0 })
+                Ok(Node::new(Expr { id, kind: Kind::Literal(value) }, 0))
             }
             Err(message) => Err(self.report(first.start, message)),
         }
@@ -524,179 +534,52 @@ impl Parser<'_> {
 }
 
 /// What may begin a value, as messages list it.
-const PRIMARY: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, \
-     NUM_UINT, STRING, BYTES, IDENTIFIER}";
+const PRIMARY: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// What may follow `a[`.
+const INDEX_START: &str = "{'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// What may follow `f(`.
+const ARGUMENTS_START: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// What may follow `[`.
+const LIST_START: &str = "{'[', ']', '{', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// What may follow `{`.
+const MAP_START: &str = "{'[', '{', '}', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
-/// The terms between two operators as a tree of logarithmic depth.
-fn balance(
-    function: &str,
-    terms: &mut [Option<Expr>],
-    ops: &[u32],
-    low: usize,
-    high: usize,
-) -> Option<Expr> {
-    let middle = (low + high).div_ceil(2);
-    let left = match middle == low {
-        true => terms[middle].take(),
-        false => balance(function, terms, ops, low, middle - 1),
-    };
-    let right = match middle == high {
-        true => terms[middle + 1].take(),
-        false => balance(function, terms, ops, middle + 1, high),
-    };
-    let kind = Kind::Call { function: function.into(), target: None, args: vec![left?, right?] };
-    Some(Expr { id: ops[middle], kind })
+/// Terms with operators between them.
+#[derive(Default)]
+struct Chain {
+    terms: Vec<Option<Expr>>,
+    ops: Vec<u32>,
+    depth: usize,
 }
 
-// === Tokens, ids and limits ===
-
-impl Parser<'_> {
-    fn peek(&self) -> Token {
-        self.peek_at(0)
+impl Chain {
+    fn push(&mut self, node: Node) {
+        self.depth = self.depth.max(node.depth);
+        self.terms.push(Some(*node.expr));
     }
 
-    fn peek_at(&self, ahead: usize) -> Token {
-        // The last token is the end, which is never passed.
-        self.tokens[(self.at + ahead).min(self.tokens.len() - 1)]
-    }
-
-    fn peek_is(&self, text: &'static str) -> bool {
-        self.peek().is(TokenKind::Punctuation(text))
-    }
-
-    fn advance(&mut self) -> Token {
-        let token = self.peek();
-        self.at += 1;
-        token
-    }
-
-    fn take(&mut self, text: &'static str) -> Option<Token> {
-        self.peek_is(text).then(|| self.advance())
-    }
-
-    fn expect(&mut self, text: &'static str) -> Parse<Token> {
-        match self.take(text) {
-            Some(token) => Ok(token),
-            None => Err(self.unexpected(&format!("'{text}'"))),
-        }
-    }
-
-    fn text_of(&self, token: Token) -> &str {
-        self.text.get(token.start as usize..token.end as usize).unwrap_or_default()
-    }
-
-    fn id(&mut self, token: Token) -> u32 {
-        self.id_at(token.start)
-    }
-
-    fn id_at(&mut self, offset: u32) -> u32 {
-        self.positions.push(offset);
-        u32::try_from(self.positions.len() - 1).unwrap_or(u32::MAX)
-    }
-
-    fn enter(&mut self, rule: Rule) -> Parse<()> {
-        let depth = &mut self.depths[rule as usize];
-        *depth += 1;
-        if *depth > MAX_DEPTH {
-            let message = format!("expression recursion limit exceeded: {MAX_DEPTH}");
-            self.issues.report(Location::NONE, message);
-            return Err(Abort);
-        }
-        Ok(())
-    }
-
-    fn leave(&mut self, rule: Rule) {
-        self.depths[rule as usize] -= 1;
-    }
-
-    /// The depth of a tree around `node`.
-    fn deeper(&mut self, node: &Node) -> Parse<usize> {
-        self.limit(node.depth + 1)?;
-        Ok(node.depth + 1)
-    }
-
-    fn limit(&mut self, depth: usize) -> Parse<()> {
-        if depth > MAX_DEPTH {
-            self.issues.report(Location::NONE, "max recursion depth exceeded");
-            return Err(Abort);
-        }
-        Ok(())
-    }
-
-    fn operation(&mut self, id: u32, function: &str, args: Vec<Node>) -> Parse {
-        let depth = args.iter().map(|arg| arg.depth).max().unwrap_or_default() + 1;
-        self.limit(depth)?;
-        let args = args.into_iter().map(|arg| arg.expr).collect();
-        Ok(Node { expr: self.call(id, function, args), depth })
-    }
-
-    fn call(&self, id: u32, function: &str, args: Vec<Expr>) -> Expr {
-        Expr { id, kind: Kind::Call { function: function.into(), target: None, args } }
-    }
-
-    fn report(&mut self, offset: u32, message: impl Into<String>) -> Abort {
-        self.issues.report(Location::of(self.text, offset as usize), message);
-        Abort
-    }
-
-    /// The next token does not continue the expression.
-    fn unexpected(&mut self, expected: &str) -> Abort {
-        let token = self.peek();
-        let found = self.found(token);
-        // ANTLR reports a token that could be left out as extraneous.
-        let extraneous = match expected {
-            "<EOF>" => self.peek_at(1).is(TokenKind::End) && !token.is(TokenKind::End),
-            PRIMARY => !token.is(TokenKind::End) && self.peek_at(1).begins_value(),
-            _ => false,
+    /// The terms as a tree of logarithmic depth.
+    fn balanced(mut self, function: &str) -> Parse {
+        let expr = match self.ops.len() {
+            0 => self.terms.pop().flatten(),
+            count => self.tree(function, 0, count - 1),
         };
-        let what = if extraneous { "extraneous" } else { "mismatched" };
-        self.report(
-            token.start,
-            format!("Syntax error: {what} input '{found}' expecting {expected}"),
-        )
+        Ok(Node::new(expr.ok_or(Abort)?, self.depth))
     }
 
-    /// A dot is not followed by a name.
-    fn no_identifier(&mut self, dot: Token) -> Abort {
-        let token = self.peek();
-        let found = self.found(token);
-        let message = match token.kind {
-            TokenKind::End => {
-                format!("Syntax error: no viable alternative at input '{}'", self.text_of(dot))
-            }
-            TokenKind::True | TokenKind::False | TokenKind::Null => {
-                format!("Syntax error: mismatched input '{found}' expecting IDENTIFIER")
-            }
-            _ => format!(
-                "Syntax error: no viable alternative at input '{}{found}'",
-                self.text_of(dot)
-            ),
+    /// The tree of the operators of a range.
+    fn tree(&mut self, function: &str, low: usize, high: usize) -> Option<Expr> {
+        let middle = (low + high).div_ceil(2);
+        let left = match middle == low {
+            true => self.terms[middle].take(),
+            false => self.tree(function, low, middle - 1),
         };
-        self.report(token.start, message)
-    }
-
-    fn found(&self, token: Token) -> String {
-        match token.kind {
-            TokenKind::End => "<EOF>".to_owned(),
-            _ => escape(self.text_of(token)),
-        }
-    }
-}
-
-impl Token {
-    fn is(self, kind: TokenKind) -> bool {
-        self.kind == kind
-    }
-
-    fn is_number(self) -> bool {
-        matches!(self.kind, TokenKind::Int | TokenKind::Float)
-    }
-
-    fn begins_value(self) -> bool {
-        match self.kind {
-            TokenKind::Punctuation(text) => matches!(text, "[" | "{" | "(" | "." | "-" | "!"),
-            TokenKind::In | TokenKind::EscapedIdentifier | TokenKind::End => false,
-            _ => true,
-        }
+        let right = match middle == high {
+            true => self.terms[middle + 1].take(),
+            false => self.tree(function, middle + 1, high),
+        };
+        let args = vec![left?, right?];
+        let kind = Kind::Call { function: function.into(), target: None, args };
+        Some(Expr { id: self.ops[middle], kind })
     }
 }

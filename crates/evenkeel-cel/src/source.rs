@@ -114,7 +114,7 @@ impl Issues {
         let Some(line) = line.and_then(|line| self.source.split('\n').nth(line)) else {
             return Ok(());
         };
-        if line.len() > SNIPPET {
+        if line.len() > SNIPPET || self.source.is_empty() {
             return Ok(());
         }
         write!(f, "\n | {}\n | ", line.replace('\t', " "))?;

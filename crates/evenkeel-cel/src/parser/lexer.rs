@@ -54,7 +54,7 @@ pub(super) fn tokens(text: &str, issues: &mut Issues) -> Vec<Token> {
                 // The text ends with the character that does not continue any token.
                 let failed = rest[len..].chars().next().map_or(0, char::len_utf8);
                 let location = Location::of(text, at);
-                let found = escape(&rest[..len + failed]);
+                let found = &rest[..len + failed];
                 issues.report(
                     location,
                     format!("Syntax error: token recognition error at: '{found}'"),
