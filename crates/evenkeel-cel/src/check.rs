@@ -38,7 +38,10 @@ pub(crate) fn check(mut ast: Ast, env: &Declarations) -> Result<Ast, Issues> {
     let mut issues = issues;
     if issues.is_empty() {
         if env.options.validate_literals {
-            literals::validate(&ast, &mut issues);
+            literals::validate_arguments(&ast, &mut issues);
+        }
+        if env.options.homogeneous_literals {
+            literals::validate_aggregates(&ast, &mut issues);
         }
         format::validate(&ast, &mut issues);
     }
@@ -315,7 +318,7 @@ impl<'c> Checker<'c> {
         for (at, element) in elements.iter_mut().enumerate() {
             let type_ = self.check(element);
             let type_ = self.unwrap_optional(element.id, type_, optional.contains(&at));
-            joined = Some(self.join(element.id, joined, type_));
+            joined = Some(self.join(joined, type_));
         }
         Type::list(joined.unwrap_or_else(|| self.unifier.variable()))
     }
@@ -324,10 +327,10 @@ impl<'c> Checker<'c> {
         let (mut keys, mut values) = (None, None);
         for entry in entries {
             let key = self.check(&mut entry.key);
-            keys = Some(self.join(entry.key.id, keys, key));
+            keys = Some(self.join(keys, key));
             let value = self.check(&mut entry.value);
             let value = self.unwrap_optional(entry.value.id, value, entry.optional);
-            values = Some(self.join(entry.value.id, values, value));
+            values = Some(self.join(values, value));
         }
         let keys = keys.unwrap_or_else(|| self.unifier.variable());
         let values = values.unwrap_or_else(|| self.unifier.variable());
@@ -350,16 +353,12 @@ impl<'c> Checker<'c> {
         }
     }
 
-    fn join(&mut self, id: u32, previous: Option<Type>, current: Type) -> Type {
+    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else { return current };
         if self.unifier.assignable(&previous, &current) {
             return unify::most_general(&previous, &current).clone();
         }
-        if !self.env.options.homogeneous_literals {
-            return Type::Dyn;
-        }
-        self.mismatch(id, &previous, &current);
-        Type::Error
+        Type::Dyn
     }
 
     fn object(
@@ -388,10 +387,11 @@ impl<'c> Checker<'c> {
         };
         for field in fields {
             let value = self.check(&mut field.value);
-            let declared = match &result {
-                Type::Struct(name) => self.field_type(field.id, &name.clone(), &field.name),
-                _ => None,
+            let name = match &result {
+                Type::Struct(name) => name,
+                _ => &resolved,
             };
+            let declared = self.field_type(field.id, name, &field.name);
             let value = self.unwrap_optional(field.value.id, value, field.optional);
             let declared = declared.unwrap_or(Type::Error);
             if !self.unifier.assignable(&declared, &value) {

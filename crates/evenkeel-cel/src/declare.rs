@@ -40,6 +40,7 @@ pub struct Function {
 }
 
 /// One signature of a function.
+#[derive(Clone)]
 pub struct Overload {
     /// The unique id, as cel-go and Kubernetes name it.
     pub id: &'static str,
@@ -55,6 +56,8 @@ pub struct Overload {
     pub(crate) cost: Option<CallCost>,
     /// Whether it is an operator of the standard, which the evaluator implements itself.
     pub(crate) standard: bool,
+    /// Whether the types of arguments are checked before a call; otherwise the implementation does it.
+    pub(crate) guarded: bool,
 }
 
 /// What a call evaluates: the values of the arguments to a result.
@@ -126,6 +129,7 @@ impl Overload {
             estimate: None,
             cost: None,
             standard: false,
+            guarded: true,
         }
     }
 

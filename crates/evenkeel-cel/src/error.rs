@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::Value;
+
 /// Why an expression has no value. One word in size; the text is that of cel-go.
 ///
 /// ```
@@ -46,6 +48,13 @@ impl Error {
     /// No overload accepts the types of the arguments.
     pub fn no_such_overload() -> Self {
         Self::new("no such overload")
+    }
+
+    /// No overload of the function accepts the arguments.
+    pub(crate) fn no_overload_for(function: &str, arguments: &[Value<'_>]) -> Self {
+        let types: Vec<String> =
+            arguments.iter().map(|value| value.type_().name().to_owned()).collect();
+        Self::new(format!("no such overload: {function}({})", types.join(", ")))
     }
 
     /// The class of the error.

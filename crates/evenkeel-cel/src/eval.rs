@@ -308,16 +308,12 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     fn invoke(&mut self, call: &'a Call, arguments: &[Value<'a>]) -> Outcome<'a> {
-        let overload = call.overloads.iter().find(|overload| overload.accepts(arguments));
+        let mut overloads = call.overloads.iter();
+        let overload = overloads.find(|overload| !overload.guarded || overload.accepts(arguments));
         let outcome = match (overload, &call.prepared) {
             (Some(_), Some(prepared)) => prepared(arguments),
             (Some(overload), None) => (overload.implementation)(arguments),
-            (None, _) => {
-                let types: Vec<String> =
-                    arguments.iter().map(|value| value.type_().name().to_owned()).collect();
-                let function = call.function;
-                Err(Error::new(format!("no such overload: {function}({})", types.join(", "))))
-            }
+            (None, _) => Err(Error::no_overload_for(call.function, arguments)),
         };
         self.charge_call(&call.cost, arguments, outcome.as_ref().ok())?;
         outcome.map_err(|error| error.at(call.id))
@@ -414,7 +410,7 @@ impl<'a> Evaluator<'a, '_> {
                 entries.push((key, value));
             }
         }
-        Ok(Value::Map(Map::last_wins(entries)?))
+        Ok(Value::Map(Map::last_wins(entries)))
     }
 
     fn object(&mut self, node: &'a ObjectNode) -> Outcome<'a> {

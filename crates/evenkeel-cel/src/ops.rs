@@ -110,14 +110,16 @@ pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>, function: &str) -> Result<Or
                     | Value::Duration(_)
                     | Value::Timestamp(_)
             );
-            Err(unsupported(comparable, function))
+            Err(unsupported(a, comparable, function))
         }
     }
 }
 
 /// The left operand has the operator but not with this right operand; or it does not have it.
-fn unsupported(left_has_it: bool, function: &str) -> Error {
-    if left_has_it {
+fn unsupported(left: &Value<'_>, left_has_it: bool, function: &str) -> Error {
+    // Strings and times have a way of their own to look up operators.
+    let receiver = matches!(left, Value::String(_) | Value::Duration(_) | Value::Timestamp(_));
+    if left_has_it || receiver {
         Error::no_such_overload()
     } else {
         Error::new(format!("no such overload: {function}"))
@@ -135,7 +137,7 @@ fn uint(value: Option<u64>) -> Result<Value<'static>, Error> {
 fn duration(value: Option<i64>) -> Result<Value<'static>, Error> {
     value
         .map(|nanos| Value::Duration(Duration(nanos)))
-        .ok_or_else(|| Error::new("duration overflow"))
+        .ok_or_else(|| Error::new("integer overflow"))
 }
 
 fn timestamp_overflow() -> Error {
@@ -167,7 +169,7 @@ pub(crate) fn add<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<Value<'a>, Error> 
                     | Value::Duration(_)
                     | Value::Timestamp(_)
             );
-            Err(unsupported(has, operators::ADD))
+            Err(unsupported(a, has, operators::ADD))
         }
     }
 }
@@ -194,7 +196,7 @@ fn subtract<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<Value<'a>, Error> {
                     | Value::Duration(_)
                     | Value::Timestamp(_)
             );
-            Err(unsupported(has, operators::SUBTRACT))
+            Err(unsupported(a, has, operators::SUBTRACT))
         }
     }
 }
@@ -204,7 +206,7 @@ fn multiply<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<Value<'a>, Error> {
         (Value::Int(a), Value::Int(b)) => int(a.checked_mul(*b)),
         (Value::Uint(a), Value::Uint(b)) => uint(a.checked_mul(*b)),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a * b)),
-        _ => Err(unsupported(is_number(a), operators::MULTIPLY)),
+        _ => Err(unsupported(a, is_number(a), operators::MULTIPLY)),
     }
 }
 
@@ -216,7 +218,7 @@ fn divide<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<Value<'a>, Error> {
         (Value::Int(a), Value::Int(b)) => int(a.checked_div(*b)),
         (Value::Uint(a), Value::Uint(b)) => uint(a.checked_div(*b)),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a / b)),
-        _ => Err(unsupported(is_number(a), operators::DIVIDE)),
+        _ => Err(unsupported(a, is_number(a), operators::DIVIDE)),
     }
 }
 
@@ -229,7 +231,7 @@ fn modulo<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<Value<'a>, Error> {
         (Value::Uint(a), Value::Uint(b)) => uint(a.checked_rem(*b)),
         _ => {
             let has = matches!(a, Value::Int(_) | Value::Uint(_));
-            Err(unsupported(has, operators::MODULO))
+            Err(unsupported(a, has, operators::MODULO))
         }
     }
 }
@@ -244,7 +246,7 @@ pub(crate) fn negate<'a>(value: &Value<'_>) -> Result<Value<'a>, Error> {
         Value::Int(value) => int(value.checked_neg()),
         Value::Double(value) => Ok(Value::Double(-value)),
         Value::Duration(value) => duration(value.0.checked_neg()),
-        _ => Err(unsupported(false, operators::NEGATE)),
+        _ => Err(unsupported(value, false, operators::NEGATE)),
     }
 }
 

@@ -391,7 +391,7 @@ impl Planner<'_> {
         if conversion && let [Some(argument)] = known[..] {
             let argument = [argument.clone()];
             let overload = overloads.iter().find(|overload| overload.accepts(&argument));
-            let overload = overload.ok_or_else(Error::no_such_overload)?;
+            let overload = overload.ok_or_else(|| Error::no_overload_for(function, &argument))?;
             return (overload.implementation)(&argument).map(Node::Const).map_err(|e| e.at(id));
         }
         let prepare = overloads.iter().find_map(|overload| overload.specialize);
@@ -483,7 +483,7 @@ fn constants(nodes: &[Node]) -> Option<Vec<Value<'static>>> {
     nodes.iter().map(|node| constant(node).cloned()).collect()
 }
 
-/// A map of constants; entries that would fail are left to the evaluation.
+/// A map of constants.
 fn constant_map(entries: &[(Node, Node, bool)]) -> Option<Node> {
     let mut constants = Vec::with_capacity(entries.len());
     for (key, value, optional) in entries {
@@ -492,7 +492,7 @@ fn constant_map(entries: &[(Node, Node, bool)]) -> Option<Node> {
         }
         constants.push((constant(key)?.clone(), constant(value)?.clone()));
     }
-    Map::last_wins(constants).ok().map(|map| Node::Const(Value::Map(map)))
+    Some(Node::Const(Value::Map(Map::last_wins(constants))))
 }
 
 fn exactly<const N: usize>(nodes: Vec<Node>) -> Result<[Node; N], Error> {

@@ -1,31 +1,53 @@
 //! Checks of literals beyond their types: durations, timestamps, regular expressions, aggregates.
 
+use std::collections::HashSet;
+
 use crate::ast::{Ast, Expr, Kind};
 use crate::library::regex;
 use crate::source::Issues;
 use crate::{Duration, Timestamp, Type, Value};
 
-/// Reports literals that would fail at run time, and lists and maps of mixed types.
-pub(super) fn validate(ast: &Ast, issues: &mut Issues) {
+/// Reports literals that would fail at run time.
+pub(super) fn validate_arguments(ast: &Ast, issues: &mut Issues) {
     for function in ["duration", "timestamp", "matches"] {
         ast.root.walk(&mut |expr| arguments(ast, expr, function, issues));
     }
+}
+
+/// Reports lists and maps of mixed types, except in arguments of `format`.
+pub(super) fn validate_aggregates(ast: &Ast, issues: &mut Issues) {
+    let mut exempt = HashSet::new();
     ast.root.walk(&mut |expr| {
-        if let Kind::List { elements, optional } = &expr.kind {
-            list(ast, elements, optional, issues);
+        if matches!(&expr.kind, Kind::Call { function, .. } if &**function == "format") {
+            expr.walk(&mut |part| {
+                exempt.insert(part.id);
+            });
         }
     });
-    ast.root.walk(&mut |expr| map(ast, expr, issues));
+    ast.root.walk(&mut |expr| match &expr.kind {
+        Kind::List { elements, optional } if !exempt.contains(&expr.id) => {
+            list(ast, elements, optional, issues);
+        }
+        _ => {}
+    });
+    ast.root.walk(&mut |expr| {
+        if !exempt.contains(&expr.id) {
+            map(ast, expr, issues);
+        }
+    });
 }
 
 fn arguments(ast: &Ast, expr: &Expr, function: &str, issues: &mut Issues) {
     let Kind::Call { function: called, args, .. } = &expr.kind else { return };
     let Some(argument) = args.first().filter(|_| &**called == function) else { return };
-    let Kind::Literal(Value::String(text)) = &argument.kind else { return };
-    let valid = match function {
-        "duration" => Duration::parse(text).is_some(),
-        "timestamp" => Timestamp::parse(text).is_some(),
-        _ => regex::compile(text).is_ok(),
+    let Kind::Literal(literal) = &argument.kind else { return };
+    let valid = match (function, literal) {
+        ("duration", Value::String(text)) => Duration::parse(text).is_some(),
+        ("timestamp", Value::String(text)) => Timestamp::parse(text).is_some(),
+        ("timestamp", Value::Int(seconds)) => Timestamp::new(*seconds, 0).is_some(),
+        ("matches", Value::String(pattern)) => regex::compile(pattern).is_ok(),
+        ("matches", _) => true,
+        _ => false,
     };
     if !valid {
         issues.report(ast.location(argument.id), format!("invalid {function} argument"));

@@ -165,11 +165,42 @@ fn to_double<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     }
 }
 
-/// Go's `strconv.ParseFloat` of decimal numbers: infinities and `NaN` are accepted, overflows are not.
+/// Go's `strconv.ParseFloat`: decimal and hexadecimal numbers, infinities and `NaN`; overflows fail.
 pub(crate) fn parse_double(text: &str) -> Option<f64> {
-    let value: f64 = text.parse().ok()?;
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
+    let plain;
+    let text = match digits && text.contains('_') {
+        true if text.contains("__") || text.starts_with('_') || text.ends_with('_') => return None,
+        true => {
+            plain = text.replace('_', "");
+            plain.as_str()
+        }
+        false => text,
+    };
+    let (sign, magnitude) = match text.as_bytes().first()? {
+        b'-' => (-1.0, &text[1..]),
+        b'+' => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    if let Some(hex) = magnitude.strip_prefix("0x").or_else(|| magnitude.strip_prefix("0X")) {
+        return parse_hex(hex).map(|value| sign * value).filter(|value| value.is_finite());
+    }
+    let value: f64 = text.parse().ok()?;
     (value.is_finite() || !digits).then_some(value)
+}
+
+/// `1.8p3`: hexadecimal digits and a power of two.
+fn parse_hex(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = text.split_once(['p', 'P'])?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent: i32 = exponent.parse().ok()?;
+    let mut value = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let shift = i32::try_from(fraction.len()).ok()?.checked_mul(4)?;
+    let valid = !whole.is_empty() || !fraction.is_empty();
+    valid.then(|| value * 2f64.powi(exponent.saturating_sub(shift)))
 }
 
 fn to_duration<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {

@@ -13,13 +13,14 @@ struct Clause {
 
 /// Digits after the point if a clause does not state them.
 const PRECISION: usize = 6;
-/// More digits are not printed, so that a format cannot grow without a cost.
-const MAX_PRECISION: usize = 1_000;
+/// Go's text package keeps the precision in a byte.
+const PRECISIONS: usize = 256;
 
 /// Replaces the clauses of a format. Returns the text and how many arguments were used.
 fn render<E: From<String>>(
     format: &str,
     arguments: usize,
+    constant: bool,
     mut replace: impl FnMut(usize, Clause) -> Result<String, E>,
 ) -> Result<(String, usize), E> {
     let mut output = String::with_capacity(format.len());
@@ -33,11 +34,12 @@ fn render<E: From<String>>(
             rest = after;
             continue;
         }
+        // The check of a constant format finds the end first.
+        if rest.is_empty() && (constant || used < arguments) {
+            return Err("unexpected end of string".to_owned().into());
+        }
         if used >= arguments {
             return Err(format!("index {used} out of range").into());
-        }
-        if rest.is_empty() {
-            return Err("unexpected end of string".to_owned().into());
         }
         let (clause, after) = clause(rest)
             .map_err(|reason| format!("could not parse formatting clause: {reason}"))?;
@@ -78,7 +80,7 @@ pub(super) fn format<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let [Value::String(format), Value::List(list)] = arguments else {
         return Err(Error::no_such_overload());
     };
-    let (text, _) = render(format, list.len(), |at, clause| {
+    let (text, _) = render(format, list.len(), false, |at, clause| {
         let value = list.get(at).unwrap_or(Value::Null);
         apply(clause, &value).map_err(|reason| format!("error during formatting: {reason}"))
     })
@@ -156,7 +158,7 @@ fn fixed(value: f64, precision: usize) -> String {
     if !value.is_finite() {
         return not_finite(value);
     }
-    let text = format!("{:.*}", precision.min(MAX_PRECISION), value.abs());
+    let text = format!("{:.*}", precision % PRECISIONS, value.abs());
     let (whole, fraction) =
         text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));
     let mut output = String::new();
@@ -178,7 +180,7 @@ fn fixed(value: f64, precision: usize) -> String {
 
 /// cel-go passes the precision as a width, and six digits are printed.
 fn scientific(value: f64, width: usize) -> String {
-    let width = width.min(MAX_PRECISION);
+    let width = width % PRECISIONS;
     if !value.is_finite() {
         return format!("{:>width$}", not_finite(value));
     }
@@ -284,7 +286,7 @@ pub(crate) fn validate(ast: &Ast, issues: &mut Issues) {
             return;
         };
         let rendered =
-            render(format, elements.len(), |at, clause| verify(ast, clause, &elements[at]));
+            render(format, elements.len(), true, |at, clause| verify(ast, clause, &elements[at]));
         match rendered {
             Ok((_, used)) if elements.len() > used => {
                 let given = elements.len();

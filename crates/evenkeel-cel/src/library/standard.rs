@@ -26,7 +26,7 @@ pub(crate) fn standard_types() -> Vec<Type> {
 pub(crate) fn standard() -> Vec<Function> {
     let mut functions = [logic(), arithmetic(), comparisons(), aggregates(), strings()].concat();
     functions.extend(convert::functions());
-    functions.extend(regex::functions());
+    functions.extend(super::unguarded(regex::functions()));
     functions.extend(time::functions());
     functions
 }
@@ -269,8 +269,10 @@ fn aggregates() -> Vec<Function> {
         Function::new(operators::IN)
             .overload(operator("in_list", &[a.clone(), list], Type::Bool))
             .overload(operator("in_map", &[a, map], Type::Bool)),
-        size_of,
     ]
+    .into_iter()
+    .chain(super::unguarded(vec![size_of]))
+    .collect()
 }
 
 fn size<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -281,7 +283,7 @@ fn size<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         [Value::Object(object)] => {
             Ok(Value::Int(i64::try_from(object.fields().len()).unwrap_or(i64::MAX)))
         }
-        _ => Err(Error::no_such_overload()),
+        _ => Err(Error::new("no such overload: size")),
     }
 }
 
@@ -298,9 +300,9 @@ fn strings() -> Vec<Function> {
             },
         ))
     };
-    vec![
+    super::unguarded(vec![
         member("contains", "contains_string", |text, part| text.contains(part)),
         member("endsWith", "ends_with_string", |text, part| text.ends_with(part)),
         member("startsWith", "starts_with_string", |text, part| text.starts_with(part)),
-    ]
+    ])
 }

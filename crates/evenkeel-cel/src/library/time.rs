@@ -150,7 +150,8 @@ fn number(text: &str) -> Result<i64, Error> {
 fn offset_of(time: Timestamp, zone: &str) -> Result<i64, Error> {
     let unknown = || Error::new(format!("unknown time zone {zone}"));
     match zone {
-        "" | "UTC" => Ok(0),
+        // There is no local time zone here.
+        "" | "UTC" | "Local" => Ok(0),
         _ => {
             let zone = TimeZone::get(zone).map_err(|_| unknown())?;
             // jiff's range is a few hours shorter than that of the language.

@@ -40,9 +40,7 @@ impl Parser<'_> {
         let two_variables = self.syntax.two_variable_comprehensions;
         let optional = self.syntax.optional_types;
         match (function, args.len()) {
-            ("all" | "exists" | "exists_one" | "existsOne", 2) => {
-                self.quantifier(id, function, target, args, 1)
-            }
+            ("all" | "exists" | "exists_one", 2) => self.quantifier(id, function, target, args, 1),
             ("all" | "exists" | "exists_one" | "existsOne", 3) if two_variables => {
                 self.quantifier(id, function, target, args, 2)
             }

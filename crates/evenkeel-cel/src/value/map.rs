@@ -52,17 +52,16 @@ impl Default for Map<'_> {
 }
 
 impl<'a> Map<'a> {
-    /// A map of these entries, in which later ones replace earlier ones.
-    pub(crate) fn last_wins(entries: Vec<(Value<'a>, Value<'a>)>) -> Result<Self, Error> {
+    /// A map of these entries, in which later ones replace earlier ones. Keys may be of any type.
+    pub(crate) fn last_wins(entries: Vec<(Value<'a>, Value<'a>)>) -> Self {
         let mut map = Entries::default();
         for (key, value) in entries {
-            check_key(&key)?;
             match map.find(&key) {
                 Some(at) => map.entries[at].1 = value,
                 None => map.insert(key, value),
             }
         }
-        Ok(Map(Repr::Shared(Arc::new(map))))
+        Map(Repr::Shared(Arc::new(map)))
     }
 
     pub(crate) fn json(map: &'a serde_json::Map<String, Json>, values: &'a Schema) -> Self {
@@ -163,10 +162,9 @@ impl<'a> Map<'a> {
 impl<'a> Entries<'a> {
     fn find(&self, key: &Value<'_>) -> Option<usize> {
         match &self.index {
-            None => self.entries.iter().position(|(existing, _)| existing == key),
+            None => self.entries.iter().position(|(existing, _)| same_key(existing, key)),
             Some(index) => {
-                let hash = hash_key(key)?;
-                index.find(hash, |&at| self.entries[at].0 == *key).copied()
+                index.find(hash_key(key), |&at| same_key(&self.entries[at].0, key)).copied()
             }
         }
     }
@@ -174,7 +172,7 @@ impl<'a> Entries<'a> {
     fn insert(&mut self, key: Value<'a>, value: Value<'a>) {
         self.entries.push((key, value));
         let entries = &self.entries;
-        let rehash = |&at: &usize| hash_key(&entries[at].0).unwrap_or_default();
+        let rehash = |&at: &usize| hash_key(&entries[at].0);
         match &mut self.index {
             Some(index) => {
                 let at = entries.len() - 1;
@@ -192,8 +190,13 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Equal keys have equal hashes; `None` if no key equals the value.
-fn hash_key(key: &Value<'_>) -> Option<u64> {
+/// Whether a stored key is the one that is looked up: doubles find integers, but not the reverse.
+fn same_key(stored: &Value<'_>, key: &Value<'_>) -> bool {
+    stored == key && (!matches!(stored, Value::Double(_)) || matches!(key, Value::Double(_)))
+}
+
+/// Equal keys have equal hashes.
+fn hash_key(key: &Value<'_>) -> u64 {
     let mut hasher = foldhash::fast::FixedState::default().build_hasher();
     match key {
         Value::Bool(value) => value.hash(&mut hasher),
@@ -201,9 +204,10 @@ fn hash_key(key: &Value<'_>) -> Option<u64> {
         Value::Uint(value) => i128::from(*value).hash(&mut hasher),
         Value::Double(value) if value.fract() == 0.0 => (*value as i128).hash(&mut hasher),
         Value::String(text) => text.hash(&mut hasher),
-        _ => return None,
+        // Keys of other types are rare.
+        _ => {}
     }
-    Some(hasher.finish())
+    hasher.finish()
 }
 
 fn check_key(key: &Value<'_>) -> Result<(), Error> {

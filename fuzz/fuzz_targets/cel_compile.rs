@@ -1,0 +1,9 @@
+//! Fuzzes the parser and the checker of CEL.
+
+#![no_main]
+
+#[path = "../../crates/evenkeel-cel/tests/fuzz/entries.rs"]
+#[expect(dead_code, reason = "each target calls one entry point")]
+mod entries;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| entries::cel_compile(data));
