@@ -59,6 +59,7 @@ mod tests;
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::FixedState;
@@ -435,7 +436,7 @@ impl Cache {
         &self,
         entry: &Arc<Entry>,
     ) -> Result<Arc<K>, DecodeError> {
-        self.0.decoded.typed(entry)
+        self.0.decoded.typed(entry).inspect_err(|_| self.count_decode_error(entry))
     }
 
     /// Returns the objects as `K`, in the same order. They stay decoded as those of
@@ -447,7 +448,18 @@ impl Cache {
         &self,
         entries: &[Arc<Entry>],
     ) -> Result<Vec<Arc<K>>, DecodeError> {
-        self.0.decoded.typed_all(entries)
+        let failed = |_: &DecodeError| {
+            if let Some(entry) = entries.first() {
+                self.count_decode_error(entry);
+            }
+        };
+        self.0.decoded.typed_all(entries).inspect_err(failed)
+    }
+
+    fn count_decode_error(&self, entry: &Entry) {
+        if let Some(contents) = self.0.first.get(entry.kind()) {
+            contents.decode_errors.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Returns the health of each watched type, ordered by kind.

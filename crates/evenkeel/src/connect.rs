@@ -10,6 +10,10 @@ mod tests;
 
 mod config;
 
+mod observe;
+
+mod resolve;
+
 mod transport;
 
 use std::error::Error as StdError;
@@ -35,6 +39,8 @@ use tower::{Layer as _, Service, ServiceExt as _};
 use self::config::Access;
 pub use self::config::ConfigError;
 pub(crate) use self::config::connect;
+pub(crate) use self::observe::Observer;
+use self::resolve::TimedResolver;
 pub(crate) use self::transport::Transport;
 
 use crate::error::{BoxError, causes, chain};
@@ -62,26 +68,31 @@ type Stack = BoxCloneService<Request<Body>, Response<ResponseBody>, BoxError>;
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Connects to the cluster of `access`.
-async fn open(access: Access) -> Result<Transport, ConfigError> {
+async fn open(access: Access, observer: Observer) -> Result<Transport, ConfigError> {
     let config = access.load().await?;
+    let observer = observer.with_host(config.cluster_url.authority().map_or("", |it| it.as_str()));
     let failed = |error: kube::Error| ConfigError::Client(error.into());
     let namespace = config.default_namespace.clone();
-    match stack(&config).map_err(failed)? {
+    match stack(&config, &observer).map_err(failed)? {
         Some(stack) => {
             let current = Mutex::new(Current { stack, number: 0 });
-            let reloading = Reloading(Arc::new(Shared { access, current, read: <_>::default() }));
+            let read = <_>::default();
+            let reloading = Reloading(Arc::new(Shared { access, current, read, observer }));
             Ok(Transport::direct(reloading, namespace))
         }
-        None => kube::Client::try_from(config).map(Transport::from).map_err(failed),
+        None => {
+            let client = kube::Client::try_from(config).map_err(failed)?;
+            Ok(Transport::observed(client, observer))
+        }
     }
 }
 
 /// Creates the service of `config`; `None` if only `kube` supports the configuration.
-fn stack(config: &kube::Config) -> Result<Option<Stack>, kube::Error> {
+fn stack(config: &kube::Config, observer: &Observer) -> Result<Option<Stack>, kube::Error> {
     if config.proxy_url.is_some() {
         return Ok(None);
     }
-    let mut connector = HttpConnector::new();
+    let mut connector = HttpConnector::new_with_resolver(TimedResolver::new(observer.clone()));
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(config.connect_timeout);
@@ -123,6 +134,7 @@ struct Shared {
     current: Mutex<Current>,
     /// When the configuration was last reloaded; locked during a reload.
     read: tokio::sync::Mutex<Option<Instant>>,
+    observer: Observer,
 }
 
 #[derive(Clone)]
@@ -150,6 +162,10 @@ impl Service<Request<Body>> for Reloading {
 impl Reloading {
     /// Sends a request, and reloads the configuration if the response shows that it is outdated.
     async fn send(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
+        self.0.observer.send(request, |request| self.send_now(request)).await
+    }
+
+    async fn send_now(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let Current { stack, number } = self.0.current.lock().clone();
         let response = stack.oneshot(request).await;
         let outdated = match &response {
@@ -173,7 +189,9 @@ impl Shared {
         }
         *read = Some(Instant::now());
         let stack = match self.access.load().await {
-            Ok(config) => stack(&config).map_err(|error| ConfigError::Client(error.into())),
+            Ok(config) => {
+                stack(&config, &self.observer).map_err(|error| ConfigError::Client(error.into()))
+            }
             Err(error) => Err(error),
         };
         match stack {

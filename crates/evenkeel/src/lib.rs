@@ -79,6 +79,8 @@ mod lifecycle;
 
 mod append_map;
 
+pub mod metrics;
+
 mod connect;
 
 // Watches and the cache.

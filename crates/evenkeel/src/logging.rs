@@ -1,10 +1,14 @@
-//! Logging: plain text on standard error, unless the program installs its own subscriber.
+//! Logging: text or JSON on standard error, unless the program installs its own subscriber.
 //!
-//! [`Manager::from_args`](crate::Manager::from_args) calls [`init`]. A program that needs another
-//! format (JSON, OpenTelemetry) installs its own `tracing` subscriber first.
+//! [`Manager::from_args`](crate::Manager::from_args) calls [`init_as`] with the flags `--log-level`
+//! and `--log-format`. A program that needs another format installs its own `tracing` subscriber
+//! first.
+
+mod json;
 
 use std::env;
 use std::io::{self, IsTerminal as _};
+use std::str::FromStr;
 
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
@@ -12,11 +16,41 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
+use self::json::JsonLayer;
+
 /// The default level.
 const LEVEL: LevelFilter = LevelFilter::INFO;
 
 /// Dependencies that log only warnings by default; `RUST_LOG=hyper=trace` overrides it.
 const QUIET: &[&str] = &["h2", "hyper", "hyper_util", "kube_client", "rustls", "tower"];
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A line of text.
+    #[default]
+    Text,
+    /// A JSON object per line, with the fields of the event and of its spans next to `ts`, `level`,
+    /// `logger` and `msg`.
+    Json,
+}
+
+/// An invalid log format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("neither text nor json")]
+pub struct FormatError;
+
+impl FromStr for LogFormat {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(FormatError),
+        }
+    }
+}
 
 /// An invalid log level.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +62,15 @@ pub struct LevelError {
     text: String,
 }
 
+/// Logs text to standard error, unless a subscriber is installed. Same as [`init_as`] with
+/// [`LogFormat::Text`].
+///
+/// # Errors
+/// When `level` is invalid.
+pub fn init(level: Option<&str>) -> Result<(), LevelError> {
+    init_as(level, LogFormat::Text)
+}
+
 /// Logs to standard error, unless a subscriber is installed.
 ///
 /// `level` is a level or a comma-separated list of `target=level`; the default is the variable
@@ -36,14 +79,17 @@ pub struct LevelError {
 /// # Errors
 /// When `level` is invalid. An invalid `RUST_LOG` is logged and ignored: it may be meant for
 /// another program.
-pub fn init(level: Option<&str>) -> Result<(), LevelError> {
+pub fn init_as(level: Option<&str>, format: LogFormat) -> Result<(), LevelError> {
     let colours =
         io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let (filter, problem) = match level {
         Some(level) => (filter(level)?, None),
         None => from_environment(LEVEL),
     };
-    install(subscriber(filter, colours, io::stderr), problem);
+    match format {
+        LogFormat::Text => install(subscriber(filter, colours, io::stderr), problem),
+        LogFormat::Json => install(json(filter, io::stderr), problem),
+    }
     Ok(())
 }
 
@@ -70,6 +116,13 @@ where
 {
     let layer = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer);
     tracing_subscriber::registry().with(layer.with_filter(filter))
+}
+
+fn json<W>(filter: Targets, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    tracing_subscriber::registry().with(JsonLayer::new(writer).with_filter(filter))
 }
 
 /// Returns the filter of `RUST_LOG`, or `level` if it is not set.
@@ -113,6 +166,31 @@ mod tests {
 
     use super::*;
 
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Sink {
+        fn writer(&self) -> impl Fn() -> Self + Send + Sync + 'static {
+            let sink = self.clone();
+            move || sink.clone()
+        }
+
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().clone()).unwrap()
+        }
+    }
+
+    impl io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
     fn dependencies_are_quiet_unless_enabled() {
         let filter = filter("debug").unwrap();
@@ -136,31 +214,39 @@ mod tests {
 
     #[test]
     fn a_line_is_plain_text_with_its_level() {
-        #[derive(Clone, Default)]
-        struct Sink(Arc<Mutex<Vec<u8>>>);
-
-        impl io::Write for Sink {
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.0.lock().extend_from_slice(bytes);
-                Ok(bytes.len())
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-
         let sink = Sink::default();
-        let writer = {
-            let sink = sink.clone();
-            move || sink.clone()
-        };
-        tracing::subscriber::with_default(subscriber(all(LEVEL), false, writer), || {
+        tracing::subscriber::with_default(subscriber(all(LEVEL), false, sink.writer()), || {
             tracing::warn!(kind = "Pod", "watch failed");
             tracing::debug!("not shown");
         });
-        let text = String::from_utf8(sink.0.lock().clone()).unwrap();
+        let text = sink.text();
         assert!(text.contains(" WARN ") && text.contains("watch failed kind=\"Pod\""), "{text}");
         assert!(!text.contains('\u{1b}') && !text.contains("not shown"), "{text}");
+    }
+
+    #[test]
+    fn a_json_line_has_the_fields_of_its_spans() {
+        let sink = Sink::default();
+        tracing::subscriber::with_default(json(all(LEVEL), sink.writer()), || {
+            let outer = tracing::info_span!("reconcile", controller = "shops", name = "web");
+            let inner =
+                outer.in_scope(|| tracing::info_span!("step", number = tracing::field::Empty));
+            inner.record("number", 2_u64);
+            inner.in_scope(|| {
+                tracing::warn!(target: "shop", name = "db", ok = false, ratio = 0.5, "line \"1\"\n2");
+            });
+            tracing::debug!("not shown");
+        });
+        let text = sink.text();
+        let (line, rest) = text.split_once('\n').unwrap();
+        assert_eq!(rest, "");
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let stamp = line["ts"].as_str().unwrap();
+        assert!(stamp.parse::<jiff::Timestamp>().is_ok(), "{stamp}");
+        let expected = serde_json::json!({
+            "ts": stamp, "level": "warn", "logger": "shop", "msg": "line \"1\"\n2",
+            "controller": "shops", "name": "db", "number": 2, "ok": false, "ratio": 0.5,
+        });
+        assert_eq!(line, expected);
     }
 }

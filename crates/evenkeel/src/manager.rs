@@ -11,6 +11,8 @@ mod args;
 
 mod builder;
 
+mod collect;
+
 mod readiness;
 
 mod run;
@@ -42,6 +44,7 @@ use crate::error::{Error, Result};
 use crate::events::{EventRecorder, EventWriter};
 use crate::kind::{Kind, Object};
 use crate::lifecycle::{Group, Pending, Stopping};
+use crate::metrics::Registry;
 use crate::reconcile::Reconciler;
 
 /// Runs controllers against one cluster.
@@ -211,6 +214,13 @@ impl Manager {
     #[must_use]
     pub fn cache(&self) -> &Cache {
         self.0.environment.client.cache()
+    }
+
+    /// Returns the registry of the manager's metrics, for metrics of the operator; see
+    /// [`metrics`](crate::metrics).
+    #[must_use]
+    pub fn metrics(&self) -> &Registry {
+        &self.0.environment.metrics.registry
     }
 
     /// Returns the wall clock.

@@ -75,6 +75,7 @@ use tokio::time::Instant;
 pub use self::cause::{Cause, CauseKind, CauseKinds, Causes, Change, Merge, Origin};
 use self::core::{Add, Core, Phase};
 pub use self::item::{Drain, Get, Item};
+pub(crate) use self::limit::Tokens;
 pub use self::limit::{Backoff, TokenBucket};
 pub use self::snapshot::{Class, Snapshot};
 

@@ -4,6 +4,8 @@
 //! Separate from the informer so that a read needs no reference to it: counting the reference would
 //! cost as much as the lookup.
 
+use std::sync::atomic::AtomicU64;
+
 use super::overlay::Overlay;
 use super::store::Store;
 use super::sync::SyncState;
@@ -19,4 +21,6 @@ pub(super) struct Contents {
     pub(super) waiters: Waiters,
     /// Whether the type is namespaced and watched in all namespaces.
     pub(super) all_namespaces: bool,
+    /// The number of reads that failed because the object does not decode.
+    pub(super) decode_errors: AtomicU64,
 }

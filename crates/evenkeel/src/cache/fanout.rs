@@ -15,6 +15,7 @@ use super::buffer::{Buffer, LIMIT};
 use super::error::{FailureReason, WatchFailure};
 use super::event::ObjectEvent;
 use super::informer::{HandleGuard, Shared};
+use super::stats::LastActivity;
 use super::subscription::{Subscription, deliver};
 use super::sync::{State, SyncState};
 
@@ -37,6 +38,7 @@ pub(super) struct WatchedScope {
     /// The current error, and since when.
     pub(super) failure: Option<(WatchFailure, Instant)>,
     pub(super) task: Option<AbortHandle>,
+    pub(super) activity: LastActivity,
 }
 
 impl Dispatcher {

@@ -22,7 +22,7 @@ use super::fanout::{Dispatcher, WatchedScope};
 use super::ingest::Ingest;
 use super::overlay::Overlay;
 use super::query::Query;
-use super::stats::{Health, Rejections, TypeStats};
+use super::stats::{Health, LastActivity, Rejections, TypeStats, WatchCounts};
 use super::store::{Definition, Store};
 use super::subscription::Subscription;
 use super::sync::SyncState;
@@ -54,6 +54,7 @@ pub(super) struct Shared {
     pub(super) contents: Arc<Contents>,
     pub(super) dispatcher: Mutex<Dispatcher>,
     pub(super) rejections: Rejections,
+    pub(super) counts: WatchCounts,
     lists: AtomicU32,
     pub(super) panics: AtomicU64,
     pub(super) random: Mutex<Random>,
@@ -99,11 +100,13 @@ impl Shared {
             sync: SyncState::new(namespaces.is_some()),
             waiters: Waiters::default(),
             all_namespaces: namespaces.is_none() && ingest.kind().namespaced(),
+            decode_errors: AtomicU64::new(0),
         });
         let shared = Arc::new(Self {
             contents,
             dispatcher: Mutex::default(),
             rejections: Rejections::default(),
+            counts: WatchCounts::default(),
             lists: AtomicU32::new(0),
             panics: AtomicU64::new(0),
             random: Mutex::new(random),
@@ -147,11 +150,13 @@ impl Shared {
         };
         let reflector =
             Reflector::new(self.transport.clone(), scope, options, self.history.clone(), random);
-        let mut writer = Writer::new(self.clone(), namespace.clone(), number);
+        let activity = LastActivity::new();
+        let mut writer = Writer::new(self.clone(), namespace.clone(), number, activity.clone());
         let task = self.tasks.upgrade().and_then(|tasks| {
             tasks.spawn(async move { match reflector.run(&mut writer).await {} })
         });
-        let scope = WatchedScope { number, synced: false, absent: false, failure: None, task };
+        let (synced, absent, failure) = (false, false, None);
+        let scope = WatchedScope { number, synced, absent, failure, task, activity };
         dispatcher.scopes.insert(namespace, scope);
     }
 
@@ -159,8 +164,11 @@ impl Shared {
     #[cfg(test)]
     pub(super) fn writer(self: &Arc<Self>, namespace: Option<&str>) -> Writer {
         let namespace = namespace.map(str::to_owned);
-        let number = self.dispatcher.lock().scopes[&namespace].number;
-        Writer::new(self.clone(), namespace, number)
+        let (number, activity) = {
+            let scope = &self.dispatcher.lock().scopes[&namespace];
+            (scope.number, scope.activity.clone())
+        };
+        Writer::new(self.clone(), namespace, number, activity)
     }
 
     /// Sets the watched namespaces; adds and removes objects accordingly.
@@ -258,23 +266,33 @@ impl Shared {
     }
 
     fn stats(&self) -> TypeStats {
-        let (handlers, buffered_events) = {
+        let (handlers, buffered_events, watch_age) = {
             let dispatcher = self.dispatcher.lock();
+            let synced = dispatcher.scopes.values().filter(|scope| scope.synced && !scope.absent);
             (
                 dispatcher.handlers.len(),
                 dispatcher.handlers.values().map(|buffer| buffer.len()).sum(),
+                synced.map(|scope| scope.activity.age()).max(),
             )
         };
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (rejections, rejected) = self.rejections.get();
         TypeStats {
             kind: self.ingest.kind().clone(),
+            synced: self.contents.sync.is_ready(),
             objects: self.contents.store.len(),
             bytes: self.contents.store.bytes(),
+            lists: read(&self.counts.lists),
+            relists: read(&self.counts.relists),
+            watch_failures: read(&self.counts.failures),
+            watch_age,
             own_writes: self.contents.overlay.len(),
+            own_write_reads: self.contents.overlay.reads(),
             handlers,
             buffered_events,
-            handler_panics: self.panics.load(Ordering::Relaxed),
+            handler_panics: read(&self.panics),
             rejections,
+            decode_errors: read(&self.contents.decode_errors),
             rejected,
         }
     }

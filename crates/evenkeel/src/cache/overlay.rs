@@ -77,6 +77,8 @@ struct State {
     next_id: u64,
     /// The last uids whose deletion the store has seen.
     seen_deleted: VecDeque<Uid>,
+    /// The number of reads that returned an own write.
+    reads: u64,
 }
 
 #[derive(Debug)]
@@ -247,11 +249,16 @@ impl Overlay {
         store: &Store,
         key: &Key,
     ) -> Result<Option<Arc<Entry>>, UnknownOutcome> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if let Some(&id) = state.unknown.get(key) {
             return Err(UnknownOutcome { key: key.clone(), id });
         }
-        Ok(state.newest(store, key))
+        let newest = state.newest(store, key);
+        let version = newest.as_ref().map(|entry| entry.meta().version);
+        if state.written.get(key).is_some_and(|written| version == Some(written.version)) {
+            state.reads += 1;
+        }
+        Ok(newest)
     }
 
     /// Returns the uid of the object of `key`, ignoring unknown outcomes.
@@ -284,6 +291,11 @@ impl Overlay {
         query: &Conditions<'_>,
     ) -> Result<Vec<Arc<Entry>>, UnknownIndex> {
         merged(self.state.lock(), store, query)
+    }
+
+    /// Returns the number of reads that returned an own write.
+    pub(super) fn reads(&self) -> u64 {
+        self.state.lock().reads
     }
 
     /// Returns the number of own writes.
@@ -335,7 +347,7 @@ impl State {
 
 /// Merges the store with the own writes.
 fn merged(
-    state: MutexGuard<'_, State>,
+    mut state: MutexGuard<'_, State>,
     store: &Store,
     query: &Conditions<'_>,
 ) -> Result<Vec<Arc<Entry>>, UnknownIndex> {
@@ -348,6 +360,7 @@ fn merged(
     // The store may have changed since the list: these keys are read again.
     let written = state.written.keys().filter(|key| in_scope(key));
     let written: Vec<_> = written.filter_map(|key| state.newest(store, key)).collect();
+    state.reads += u64::from(!written.is_empty());
     drop(state);
     let stored = found.len();
     for entry in written {

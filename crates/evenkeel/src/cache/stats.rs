@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::error::WatchFailure;
 use super::ingest::Rejected;
@@ -28,12 +31,26 @@ pub struct Stats {
 pub struct TypeStats {
     /// The type.
     pub kind: Kind,
+    /// Whether the initial list is complete.
+    pub synced: bool,
     /// The number of objects.
     pub objects: usize,
     /// Their size in bytes, without decoded forms.
     pub bytes: usize,
+    /// The number of complete lists, the first one included.
+    pub lists: u64,
+    /// The number of complete lists after the first one of their scope.
+    pub relists: u64,
+    /// The number of failed lists and watches.
+    pub watch_failures: u64,
+    /// The time since the watch was opened or delivered something, the longest of all watched
+    /// namespaces. A server sends at least a bookmark before it ends a watch, so this stays below a
+    /// minute while the watch is alive. `None` before the first list.
+    pub watch_age: Option<Duration>,
     /// The number of own writes that the watch has not delivered yet.
     pub own_writes: usize,
+    /// The number of reads that returned an own write.
+    pub own_write_reads: u64,
     /// The number of subscribed handlers.
     pub handlers: usize,
     /// The number of buffered events.
@@ -42,6 +59,8 @@ pub struct TypeStats {
     pub handler_panics: u64,
     /// The number of rejections so far.
     pub rejections: u64,
+    /// The number of reads that failed because the object does not decode as the requested type.
+    pub decode_errors: u64,
     /// The currently rejected objects and the reasons; at most a hundred.
     pub rejected: BTreeMap<String, Arc<str>>,
 }
@@ -65,6 +84,37 @@ impl Health {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.synced && self.failure.is_none()
+    }
+}
+
+/// Counts of the reflectors of one type.
+#[derive(Debug, Default)]
+pub(super) struct WatchCounts {
+    pub(super) lists: AtomicU64,
+    pub(super) relists: AtomicU64,
+    pub(super) failures: AtomicU64,
+}
+
+/// When a watch was last opened or delivered something. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct LastActivity(Arc<(Instant, AtomicU64)>);
+
+impl LastActivity {
+    pub(super) fn new() -> Self {
+        Self(Arc::new((Instant::now(), AtomicU64::new(0))))
+    }
+
+    pub(super) fn set(&self) {
+        let (start, last) = &*self.0;
+        last.store(
+            u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        let (start, last) = &*self.0;
+        start.elapsed().saturating_sub(Duration::from_nanos(last.load(Ordering::Relaxed)))
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::entry::Entry;
 use super::error::{FailureReason, WatchFailure};
@@ -15,6 +16,7 @@ use super::event::ObjectEvent;
 use super::fanout::Dispatcher;
 use super::informer::Shared;
 use super::meta::Meta;
+use super::stats::LastActivity;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::version::Version;
@@ -32,12 +34,18 @@ pub(super) struct Writer {
     /// Whether the current list belongs to another server history.
     reset: bool,
     staged: BTreeMap<Key, Arc<Entry>>,
+    activity: LastActivity,
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, namespace: Option<String>, scope: u64) -> Self {
-        let staged = BTreeMap::new();
-        Self { shared, namespace, scope, list: 0, direct: false, reset: false, staged }
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        namespace: Option<String>,
+        scope: u64,
+        activity: LastActivity,
+    ) -> Self {
+        let (list, direct, reset, staged) = (0, false, false, BTreeMap::new());
+        Self { shared, namespace, scope, list, direct, reset, staged, activity }
     }
 
     /// Converts the object, or records its rejection.
@@ -196,6 +204,11 @@ impl Sink for Writer {
     }
 
     fn commit(&mut self, version: &str) {
+        self.activity.set();
+        self.shared.counts.lists.fetch_add(1, Ordering::Relaxed);
+        if !self.direct {
+            self.shared.counts.relists.fetch_add(1, Ordering::Relaxed);
+        }
         let version = Version::parse(version).unwrap_or_default();
         let staged = std::mem::take(&mut self.staged);
         self.apply(|writer, dispatcher, batch| {
@@ -226,6 +239,7 @@ impl Sink for Writer {
     }
 
     fn changed(&mut self, raw: &[u8]) {
+        self.activity.set();
         match self.entry(raw) {
             Ok(entry) => self.apply(|writer, dispatcher, batch| {
                 batch.version = entry.meta().version;
@@ -238,10 +252,12 @@ impl Sink for Writer {
     }
 
     fn deleted(&mut self, raw: &[u8]) {
+        self.activity.set();
         self.delete(raw);
     }
 
     fn bookmark(&mut self, version: &str) {
+        self.activity.set();
         let version = Version::parse(version).unwrap_or_default();
         self.apply(|_, _, batch| batch.version = version);
     }
@@ -262,8 +278,12 @@ impl Sink for Writer {
 
     fn health(&mut self, health: &Health) {
         let failure = match health {
-            Health::Connected => None,
+            Health::Connected => {
+                self.activity.set();
+                None
+            }
             Health::Failing { error, since } => {
+                self.shared.counts.failures.fetch_add(1, Ordering::Relaxed);
                 Some((watch_failure(self.shared.ingest.kind(), error), *since))
             }
         };

@@ -6,10 +6,11 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::core::Status;
+use kube::core::response::StatusDetails;
 
 use super::Client;
 use super::error::{Error, ErrorKind};
@@ -128,7 +129,7 @@ impl ApiRequest {
                 if head.status.is_success() {
                     return Ok(bytes);
                 }
-                let status = Box::new(error_status(head.status, &bytes));
+                let status = Box::new(error_status(head.status, &head.headers, &bytes));
                 Err(ErrorKind::Api { request_info, status }.into())
             }
             Err(source) => Err(ErrorKind::NoResponse { request_info, source }.into()),
@@ -170,8 +171,28 @@ fn bad(part: &&str) -> bool {
     matches!(*part, "." | "..") || part.contains(['/', '%', '?', '#'])
 }
 
-/// Parses the Status of an error response; proxies may send another body.
-fn error_status(code: StatusCode, bytes: &[u8]) -> Status {
+/// Parses the Status of an error response; proxies, and the API server when it limits requests, send
+/// another body.
+fn error_status(code: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Status {
+    let mut status = body_status(code, bytes);
+    let after = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    if let Some(after) = after.and_then(|seconds| seconds.parse().ok()) {
+        let details = status.details.get_or_insert_with(|| StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: Vec::new(),
+            retry_after_seconds: 0,
+        });
+        if details.retry_after_seconds == 0 {
+            details.retry_after_seconds = after;
+        }
+    }
+    status
+}
+
+fn body_status(code: StatusCode, bytes: &[u8]) -> Status {
     if let Ok(mut status) = nulls::decode::<Status>(bytes)
         && (status.code != 0 || !status.message.is_empty())
     {
@@ -186,4 +207,26 @@ fn error_status(code: StatusCode, bytes: &[u8]) -> Status {
         text => text,
     };
     Status::failure(text, "").with_code(code.as_u16())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_read_from_the_header_if_the_body_lacks_it() {
+        let mut headers = HeaderMap::new();
+        let seconds = |headers: &HeaderMap, body: &[u8]| {
+            let status = error_status(StatusCode::TOO_MANY_REQUESTS, headers, body);
+            status.details.map(|details| details.retry_after_seconds)
+        };
+        let text = b"Too many requests, please try again later.";
+        assert_eq!(seconds(&headers, text), None);
+        headers.insert(header::RETRY_AFTER, "7".parse().unwrap());
+        assert_eq!(seconds(&headers, text), Some(7));
+        let body = br#"{"code":429,"message":"slow","details":{"retryAfterSeconds":3}}"#;
+        assert_eq!(seconds(&headers, body), Some(3));
+        headers.insert(header::RETRY_AFTER, "Fri, 31 Dec 1999 23:59:59 GMT".parse().unwrap());
+        assert_eq!(seconds(&headers, text), None);
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::Transport;
+use super::{Observer, Transport};
 use crate::error::{BoxError, chain};
 
 /// Why the cluster configuration cannot be loaded.
@@ -99,6 +99,7 @@ impl Access {
 pub(crate) async fn connect(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
+    observer: Observer,
 ) -> Result<Transport, ConfigError> {
     let access = if let Some(path) = kubeconfig {
         Access::file(path, context)
@@ -114,5 +115,5 @@ pub(crate) async fn connect(
     } else {
         Access { from: From::Pod, context }
     };
-    super::open(access).await
+    super::open(access, observer).await
 }

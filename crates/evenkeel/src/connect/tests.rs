@@ -38,7 +38,8 @@ async fn a_rewritten_kubeconfig_is_read_when_tls_fails() {
     let serving = first.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = serving.address();
     serving.write_kubeconfig(file.path()).unwrap();
-    let client = open(Access::file(file.path(), None)).await.unwrap().client().clone();
+    let client =
+        open(Access::file(file.path(), None), Observer::for_test()).await.unwrap().client().clone();
     version(&client).await.unwrap();
     serving.stop().await;
 
@@ -72,7 +73,8 @@ async fn credentials_are_read_again_when_they_are_refused() {
         )
         .collect();
     std::fs::write(file.path(), revoked.join("\n")).unwrap();
-    let client = open(Access::file(file.path(), None)).await.unwrap().client().clone();
+    let client =
+        open(Access::file(file.path(), None), Observer::for_test()).await.unwrap().client().clone();
     let list = || {
         let request = Request::get("/api/v1/namespaces").body(Vec::new()).unwrap();
         client.request::<serde_json::Value>(request)
@@ -99,7 +101,7 @@ async fn a_request_of_the_runtime_is_sent_by_the_task_that_makes_it() {
         "current-context": "it",
     });
     std::fs::write(file.path(), config.to_string()).unwrap();
-    let transport = open(Access::file(file.path(), None)).await.unwrap();
+    let transport = open(Access::file(file.path(), None), Observer::for_test()).await.unwrap();
     let request = || Request::get("/version").body(Body::empty()).unwrap();
 
     // This runtime has one thread, so no other task runs between the poll and the accept.
@@ -122,7 +124,8 @@ async fn the_system_probes_idle_connections() {
     let server = ApiServer::builder().build().await.unwrap();
     let serving = server.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
     serving.write_kubeconfig(file.path()).unwrap();
-    let client = open(Access::file(file.path(), None)).await.unwrap().client().clone();
+    let client =
+        open(Access::file(file.path(), None), Observer::for_test()).await.unwrap().client().clone();
     version(&client).await.unwrap();
     let remote = format!("0100007F:{:04X}", serving.address().port());
     let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();

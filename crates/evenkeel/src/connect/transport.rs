@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 
-use super::{Reloading, ResponseBody};
+use super::{Observer, Reloading, ResponseBody};
 use crate::error::BoxError;
 
 /// Sends requests to one API server. Clones share the connections.
@@ -17,13 +17,20 @@ pub(crate) struct Transport {
     client: kube::Client,
     /// The service behind the client, if it is known.
     service: Option<Reloading>,
+    /// Observes the requests if the service is not known; a known one has its own.
+    observer: Option<Observer>,
 }
 
 impl Transport {
     /// Creates a transport that calls `service` without the buffer of `kube`.
     pub(super) fn direct(service: Reloading, namespace: String) -> Self {
         let client = kube::Client::new(service.clone(), namespace);
-        Self { client, service: Some(service) }
+        Self { client, service: Some(service), observer: None }
+    }
+
+    /// Creates a transport over `client` whose requests are observed.
+    pub(crate) fn observed(client: kube::Client, observer: Observer) -> Self {
+        Self { client, service: None, observer: Some(observer) }
     }
 
     /// Returns the `kube` client, for other requests.
@@ -36,19 +43,25 @@ impl Transport {
         &self,
         request: Request<Body>,
     ) -> Result<Response<ResponseBody>, kube::Error> {
-        match &self.service {
-            Some(service) => service.send(request).await.map_err(error),
-            None => {
-                let response = self.client.send(request).await?;
-                Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
-            }
+        match (&self.service, &self.observer) {
+            (Some(service), _) => service.send(request).await.map_err(error),
+            (None, Some(observer)) => observer.send(request, |it| self.send_by_client(it)).await,
+            (None, None) => self.send_by_client(request).await,
         }
+    }
+
+    async fn send_by_client(
+        &self,
+        request: Request<Body>,
+    ) -> Result<Response<ResponseBody>, kube::Error> {
+        let response = self.client.send(request).await?;
+        Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
     }
 }
 
 impl From<kube::Client> for Transport {
     fn from(client: kube::Client) -> Self {
-        Self { client, service: None }
+        Self { client, service: None, observer: None }
     }
 }
 

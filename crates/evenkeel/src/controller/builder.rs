@@ -282,7 +282,9 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
         for watch in &watched {
             watch.declare(cache, &name).map_err(declared)?;
         }
+        let metrics = &environment.metrics.reconciles;
         let core = Arc::new(Core {
+            counters: ReconcileCounters::new(metrics, &name, self.workers),
             name,
             kind,
             client,
@@ -291,7 +293,6 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             filter: self.filter,
             workers: self.workers,
             state: State::new(),
-            counters: ReconcileCounters::new(self.workers),
         });
         let controller = Controller {
             worker: Worker::new(core.clone(), reconciler, self.timeout, environment),

@@ -1,8 +1,10 @@
-//! Counts of reconciles by outcome, for metrics.
+//! Counts of reconciles: the metrics of a controller, and [`ReconcileCounts`] read from them.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use crate::journal::Outcome;
+use crate::journal::{Alarm, Outcome};
+use crate::metrics::{ReconcileFamilies, ReconcileMetrics};
+use crate::queue::{CauseKind, CauseKinds};
 
 /// Reconcile counts by outcome since the controller was registered.
 ///
@@ -32,57 +34,75 @@ pub struct ReconcileCounts {
 }
 
 /// The counters behind [`ReconcileCounts`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ReconcileCounters {
-    success: AtomicU64,
-    requeue: AtomicU64,
-    requeue_after: AtomicU64,
-    error: AtomicU64,
-    terminal: AtomicU64,
-    panics: AtomicU64,
-    timeouts: AtomicU64,
-    active: AtomicUsize,
+    metrics: ReconcileMetrics,
     workers: usize,
 }
 
 impl ReconcileCounters {
-    pub(super) fn new(workers: usize) -> Self {
-        Self { workers, ..Self::default() }
+    pub(super) fn new(families: &ReconcileFamilies, controller: &str, workers: usize) -> Self {
+        let causes = CauseKind::ALL.map(CauseKind::label);
+        let metrics = families.controller(controller, workers, &causes, &Alarm::LABELS);
+        Self { metrics, workers }
     }
 
     /// Counts a running reconcile until the returned guard is dropped.
     pub(super) fn begin(&self) -> Active<'_> {
-        self.active.fetch_add(1, Ordering::Relaxed);
+        self.metrics.active.inc();
         Active(self)
     }
 
-    pub(super) fn count(&self, outcome: &Outcome) {
-        let error = &self.error;
-        let counters: &[&AtomicU64] = match outcome {
-            Outcome::Done => &[&self.success],
-            Outcome::Requeue => &[&self.requeue],
-            Outcome::RequeueAfter(_) => &[&self.requeue_after],
-            Outcome::Failed(_) => &[error],
-            Outcome::Terminal(_) => &[error, &self.terminal],
-            Outcome::Panicked(_) => &[error, &self.panics],
-            Outcome::TimedOut(_) => &[error, &self.timeouts],
-        };
-        for counter in counters {
-            counter.fetch_add(1, Ordering::Relaxed);
+    /// Counts a reconcile that ended.
+    pub(super) fn count(
+        &self,
+        outcome: &Outcome,
+        causes: CauseKinds,
+        queued_for: Duration,
+        duration: Duration,
+    ) {
+        let metrics = &self.metrics;
+        match outcome {
+            Outcome::Done => metrics.success.inc(),
+            Outcome::Requeue => metrics.requeue.inc(),
+            Outcome::RequeueAfter(_) => metrics.requeue_after.inc(),
+            failed => {
+                metrics.error.inc();
+                metrics.errors.inc();
+                match failed {
+                    Outcome::Terminal(_) => metrics.terminal.inc(),
+                    Outcome::Panicked(_) => metrics.panics.inc(),
+                    Outcome::TimedOut(_) => metrics.timeouts.inc(),
+                    _ => {}
+                }
+            }
+        }
+        let seconds = duration.as_secs_f64();
+        metrics.time.observe(seconds);
+        metrics.work_time.observe(seconds);
+        metrics.queue_time.observe_duration(queued_for);
+        for (kind, counter) in CauseKind::ALL.into_iter().zip(&metrics.causes) {
+            if causes.contains(kind) {
+                counter.inc();
+            }
         }
     }
 
+    pub(super) fn alarm(&self, alarm: &Alarm) {
+        self.metrics.alarms[alarm.number()].inc();
+    }
+
     pub(super) fn snapshot(&self) -> ReconcileCounts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let metrics = &self.metrics;
         ReconcileCounts {
-            success: read(&self.success),
-            requeue: read(&self.requeue),
-            requeue_after: read(&self.requeue_after),
-            error: read(&self.error),
-            terminal: read(&self.terminal),
-            panics: read(&self.panics),
-            timeouts: read(&self.timeouts),
-            active: self.active.load(Ordering::Relaxed),
+            success: metrics.success.get(),
+            requeue: metrics.requeue.get(),
+            requeue_after: metrics.requeue_after.get(),
+            error: metrics.error.get(),
+            terminal: metrics.terminal.get(),
+            panics: metrics.panics.get(),
+            timeouts: metrics.timeouts.get(),
+            active: metrics.active.get() as usize,
             workers: self.workers,
         }
     }
@@ -93,6 +113,6 @@ pub(super) struct Active<'a>(&'a ReconcileCounters);
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
+        self.0.metrics.active.dec();
     }
 }

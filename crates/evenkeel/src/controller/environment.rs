@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::events::EventSender;
 use crate::journal::Record;
 use crate::lifecycle::{Group, Lifecycle, Pending, Stopping};
+use crate::metrics::Metrics;
 use crate::random::Random;
 
 /// A callback after each reconcile.
@@ -25,6 +26,7 @@ pub(crate) struct Environment {
     pub(crate) event_sender: EventSender,
     pub(crate) on_reconcile: Option<OnReconcile>,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) metrics: Arc<Metrics>,
     random: Mutex<Random>,
     /// In the order of registration.
     controllers: Mutex<Vec<ControllerHandle>>,
@@ -57,6 +59,7 @@ impl Environment {
         random: Random,
         event_sender: EventSender,
         on_reconcile: Option<OnReconcile>,
+        metrics: Arc<Metrics>,
     ) -> Self {
         Self {
             client,
@@ -64,6 +67,7 @@ impl Environment {
             event_sender,
             on_reconcile,
             lifecycle: Lifecycle::default(),
+            metrics,
             random: Mutex::new(random),
             controllers: Mutex::default(),
         }

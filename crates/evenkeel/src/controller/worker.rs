@@ -1,6 +1,7 @@
 //! A worker: processes one item from the workqueue at a time.
 
 use std::any::Any;
+use std::fmt;
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -76,7 +77,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
 
     async fn process(&self, mut item: Item<Key, Causes>) {
         let causes = std::mem::take(&mut item.causes);
-        let id = format!("{:016x}", self.random.lock().next());
+        let id = ReconcileId(self.random.lock().next());
         // At the highest level, so that every line logged inside it names the object.
         let span = tracing::error_span!(
             "reconcile",
@@ -84,7 +85,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
             kind = self.core.kind.kind(),
             namespace = item.key.namespace(),
             name = item.key.name(),
-            reconcile_id = id,
+            reconcile_id = %id,
         );
         let (started, begun) = (self.clock.now(), Instant::now());
         let operations = OperationLog::default();
@@ -95,7 +96,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
 
         let _entered = span.enter();
         let outcome = self.requeue(&item, ended);
-        self.core.counters.count(&outcome);
+        self.core.counters.count(&outcome, causes.kinds(), item.queued_for, duration);
         let collected = operations.take();
         let record = self.core.journal.push(Record {
             controller: self.core.name.clone(),
@@ -141,6 +142,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
 
     fn raise(&self, alarm: Alarm) {
         tracing::warn!(controller = %self.core.name, %alarm, "alarm raised");
+        self.core.counters.alarm(&alarm);
         self.core.journal.alarm(alarm);
     }
 
@@ -249,6 +251,16 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
 
 /// A reconcile that takes longer raises an alarm.
 const LONG: Duration = Duration::from_secs(60);
+
+/// Identifies a reconcile in logs and traces. Formatted only if a subscriber is interested.
+#[derive(Clone, Copy)]
+struct ReconcileId(u64);
+
+impl fmt::Display for ReconcileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
 
 /// How a reconcile ended.
 enum Ended {

@@ -101,6 +101,21 @@ pub enum Alarm {
     },
 }
 
+impl Alarm {
+    /// The labels of metrics, by [number](Alarm::number).
+    pub(crate) const LABELS: [&str; 4] =
+        ["reconcile_loop", "throttled", "long_running", "contested_field"];
+
+    pub(crate) fn number(&self) -> usize {
+        match self {
+            Self::ReconcileLoop { .. } => 0,
+            Self::Throttled { .. } => 1,
+            Self::LongRunning { .. } => 2,
+            Self::ContestedField { .. } => 3,
+        }
+    }
+}
+
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,21 +7,39 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use crate::{chain, logging, manifest};
+use crate::logging::{self, LogFormat};
+use crate::queue::TokenBucket;
+use crate::{chain, manifest};
 
 /// The parsed flags.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Args {
     pub(super) kubeconfig: Option<PathBuf>,
     pub(super) context: Option<String>,
+    pub(super) namespaces: Option<Vec<String>>,
+    pub(super) kube_api_qps: Option<f64>,
+    pub(super) kube_api_burst: Option<u32>,
     pub(super) log_level: Option<String>,
+    pub(super) log_format: Option<LogFormat>,
+}
+
+impl Args {
+    /// Returns the limit of requests; none without `--kube-api-qps`.
+    pub(super) fn client_limit(&self) -> Option<TokenBucket> {
+        let qps = self.kube_api_qps?;
+        // Rounded up, so that a small rate still allows a request.
+        let burst = self.kube_api_burst.unwrap_or((2.0 * qps).ceil() as u32);
+        Some(TokenBucket { every: Duration::try_from_secs_f64(1.0 / qps).ok()?, burst })
+    }
 }
 
 /// The result of parsing.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum Parsed {
     /// Run the operator.
     Run(Args),
@@ -49,6 +67,29 @@ enum UsageError {
     UnexpectedValue(&'static str),
     #[error("{flag}: the value {value:?} is not UTF-8")]
     NotText { flag: &'static str, value: OsString },
+    #[error("{flag}: invalid value {value:?}: {reason}")]
+    InvalidValue { flag: &'static str, value: String, reason: String },
+}
+
+/// Why a value is invalid.
+enum ValueError {
+    NotText(OsString),
+    Invalid { value: String, reason: String },
+}
+
+impl From<OsString> for ValueError {
+    fn from(value: OsString) -> Self {
+        Self::NotText(value)
+    }
+}
+
+impl ValueError {
+    fn of(self, flag: &'static str) -> UsageError {
+        match self {
+            Self::NotText(value) => UsageError::NotText { flag, value },
+            Self::Invalid { value, reason } => UsageError::InvalidValue { flag, value, reason },
+        }
+    }
 }
 
 struct Flag {
@@ -63,13 +104,48 @@ enum Action {
     /// Takes a value, shown as `name` in `--help`.
     Set {
         name: &'static str,
-        set: fn(&mut Args, OsString) -> Result<(), OsString>,
+        set: fn(&mut Args, OsString) -> Result<(), ValueError>,
     },
     Print(Print),
 }
 
-fn text(value: OsString, slot: &mut Option<String>) -> Result<(), OsString> {
+fn text(value: OsString, slot: &mut Option<String>) -> Result<(), ValueError> {
     *slot = Some(value.into_string()?);
+    Ok(())
+}
+
+/// Parses a value with the error of its type.
+fn value<T: FromStr<Err: ToString>>(
+    value: OsString,
+    slot: &mut Option<T>,
+) -> Result<(), ValueError> {
+    let value = value.into_string()?;
+    let parsed = value.parse().map_err(|error: T::Err| error.to_string());
+    *slot = Some(parsed.map_err(|reason| ValueError::Invalid { value, reason })?);
+    Ok(())
+}
+
+/// Parses a number above zero.
+fn positive<T: FromStr + PartialOrd + Default>(
+    value: OsString,
+    slot: &mut Option<T>,
+) -> Result<(), ValueError> {
+    let value = value.into_string()?;
+    let number = value.parse().ok().filter(|number| *number > T::default());
+    let reason = || "not a positive number".to_owned();
+    *slot = Some(number.ok_or_else(|| ValueError::Invalid { value, reason: reason() })?);
+    Ok(())
+}
+
+/// Parses names separated by commas.
+fn names(value: OsString, slot: &mut Option<Vec<String>>) -> Result<(), ValueError> {
+    let value = value.into_string()?;
+    let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    if names.is_empty() {
+        return Err(ValueError::Invalid { value, reason: "it has no name".to_owned() });
+    }
+    *slot = Some(names);
     Ok(())
 }
 
@@ -94,11 +170,48 @@ const FLAGS: &[Flag] = &[
         help: "Name of the kubeconfig context to use [default: the current context]",
     },
     Flag {
+        name: "--namespace",
+        short: None,
+        action: Action::Set {
+            name: "NAMES",
+            set: |args, value| names(value, &mut args.namespaces),
+        },
+        help: "Namespaces to watch, separated by commas [default: all]",
+    },
+    Flag {
+        name: "--kube-api-qps",
+        short: None,
+        action: Action::Set {
+            name: "NUMBER",
+            set: |args, value| positive(value, &mut args.kube_api_qps),
+        },
+        help: "Limit of requests per second to the API server [default: none; the API server \
+               limits its clients]",
+    },
+    Flag {
+        name: "--kube-api-burst",
+        short: None,
+        action: Action::Set {
+            name: "NUMBER",
+            set: |args, value| positive(value, &mut args.kube_api_burst),
+        },
+        help: "Requests that may exceed --kube-api-qps at once [default: twice that limit]",
+    },
+    Flag {
         name: "--log-level",
         short: None,
         action: Action::Set { name: "LEVEL", set: |args, value| text(value, &mut args.log_level) },
         help: "error, warn, info, debug, trace or off, for all targets or per target as in \
                info,my_operator=debug [env: RUST_LOG] [default: info]",
+    },
+    Flag {
+        name: "--log-format",
+        short: None,
+        action: Action::Set {
+            name: "FORMAT",
+            set: |args, value| self::value(value, &mut args.log_format),
+        },
+        help: "text, or json with an object per line [default: text]",
     },
     Flag {
         name: "--print-crds",
@@ -157,7 +270,9 @@ impl Program<'_> {
         };
         match parse(arguments, !self.crds.is_empty()).map_err(|error| refused(&error))? {
             Parsed::Run(args) => {
-                logging::init(args.log_level.as_deref()).map_err(|error| refused(&error))?;
+                let format = args.log_format.unwrap_or_default();
+                logging::init_as(args.log_level.as_deref(), format)
+                    .map_err(|error| refused(&error))?;
                 Ok(args)
             }
             Parsed::Print(Print::Help) => {
@@ -227,8 +342,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>, crds: bool) -> Result<Pa
                 };
                 let value = value.filter(|value: &OsString| !value.is_empty());
                 let value = value.ok_or(UsageError::NoValue(flag.name))?;
-                set(&mut args, value)
-                    .map_err(|value| UsageError::NotText { flag: flag.name, value })?;
+                set(&mut args, value).map_err(|error| error.of(flag.name))?;
             }
         }
     }
@@ -284,6 +398,7 @@ mod tests {
             kubeconfig: Some("/k=1".into()),
             context: Some("dev".to_owned()),
             log_level: Some("debug".to_owned()),
+            ..Args::default()
         };
         let given = ["--kubeconfig=/k=1", "-context", "dev", "--log-level", "debug"];
         assert_eq!(parsed(&given), Ok(Parsed::Run(args)));
@@ -300,6 +415,29 @@ mod tests {
         assert_eq!(refused(&["--context="]), "--context needs a value");
         assert_eq!(refused(&["--help=yes"]), "--help takes no value");
         assert_eq!(refused(&["--help", "--bogus"]), "unknown flag --bogus");
+    }
+
+    #[test]
+    fn values_are_parsed_and_invalid_ones_are_named() {
+        let given = ["--namespace=shop, pay", "--log-format=json", "--kube-api-qps=2.5"];
+        let args = Args {
+            namespaces: Some(vec!["shop".to_owned(), "pay".to_owned()]),
+            log_format: Some(LogFormat::Json),
+            kube_api_qps: Some(2.5),
+            ..Args::default()
+        };
+        let every = Duration::from_millis(400);
+        assert_eq!(args.client_limit(), Some(TokenBucket { every, burst: 5 }));
+        assert_eq!(parsed(&given), Ok(Parsed::Run(args)));
+        let cases = [
+            ("--log-format=xml", "--log-format: invalid value \"xml\": neither text nor json"),
+            ("--kube-api-qps=-1", "--kube-api-qps: invalid value \"-1\": not a positive number"),
+            ("--kube-api-burst=x", "--kube-api-burst: invalid value \"x\": not a positive number"),
+            ("--namespace=,", "--namespace: invalid value \",\": it has no name"),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(parsed(&[given]).unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]

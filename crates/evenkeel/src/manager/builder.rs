@@ -11,15 +11,17 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{Args, Program};
-use super::{Inner, Manager};
+use super::{Inner, Manager, collect};
 use crate::cache::{Cache, CacheOptions};
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::connect::{self, ConfigError, Transport};
+use crate::connect::{self, ConfigError, Observer, Transport};
 use crate::controller::{Environment, OnReconcile};
 use crate::error::Result;
 use crate::events;
 use crate::journal::Record;
+use crate::metrics::Metrics;
+use crate::queue::TokenBucket;
 use crate::random::Random;
 
 /// Builds a manager; see [`Manager::builder`].
@@ -38,6 +40,8 @@ pub struct ManagerBuilder {
     seed: Option<u64>,
     grace_period: Option<Duration>,
     on_reconcile: Option<OnReconcile>,
+    metrics: Arc<Metrics>,
+    client_limit: Option<TokenBucket>,
 }
 
 impl ManagerBuilder {
@@ -53,7 +57,31 @@ impl ManagerBuilder {
             seed: None,
             grace_period: Some(Duration::from_secs(30)),
             on_reconcile: None,
+            metrics: Arc::new(Metrics::new()),
+            client_limit: None,
         }
+    }
+
+    /// Limits the requests to the API server, watches included; no limit unless set.
+    ///
+    /// The API server's priority and fairness limits clients better than they limit themselves: a
+    /// request that it rejects (429) is repeated by the next reconcile, after the time in
+    /// `Retry-After`. A limit of the client is for servers without it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use evenkeel::Manager;
+    /// use evenkeel::queue::TokenBucket;
+    ///
+    /// // 20 requests per second, with bursts of up to 30.
+    /// let limit = TokenBucket { every: Duration::from_millis(50), burst: 30 };
+    /// let builder = Manager::builder("greeter").client_limit(limit);
+    /// # let _ = builder;
+    /// ```
+    pub fn client_limit(mut self, limit: impl Into<Option<TokenBucket>>) -> Self {
+        self.client_limit = limit.into();
+        self
     }
 
     /// Sets the cache options.
@@ -138,7 +166,8 @@ impl ManagerBuilder {
     /// # Errors
     /// When there is no usable configuration; the error lists the sources that were tried.
     pub async fn connect(mut self) -> Result<Manager, ConfigError> {
-        let transport = connect::connect(self.kubeconfig.take(), self.context.take()).await?;
+        let (kubeconfig, context) = (self.kubeconfig.take(), self.context.take());
+        let transport = connect::connect(kubeconfig, context, self.observer()).await?;
         Ok(self.over(transport))
     }
 
@@ -148,7 +177,10 @@ impl ManagerBuilder {
     /// |---|---|
     /// | `--kubeconfig FILE` | overrides [`kubeconfig`](Self::kubeconfig) |
     /// | `--context NAME` | overrides [`context`](Self::context) |
+    /// | `--namespace NAMES` | the namespaces of [`cache`](Self::cache), separated by commas |
+    /// | `--kube-api-qps NUMBER`, `--kube-api-burst NUMBER` | [`client_limit`](Self::client_limit) |
     /// | `--log-level LEVEL` | see [`logging::init`](crate::logging::init) |
+    /// | `--log-format text\|json` | see [`LogFormat`](crate::logging::LogFormat) |
     /// | `--print-crds` | prints the YAML of every [`crd`](Self::crd) and exits |
     /// | `--help`, `--version` | print and exit |
     ///
@@ -157,13 +189,22 @@ impl ManagerBuilder {
     ///
     /// # Errors
     /// Same as [`connect`](Self::connect).
-    pub async fn connect_with_args(mut self) -> Result<Manager, ConfigError> {
+    pub async fn connect_with_args(self) -> Result<Manager, ConfigError> {
         let program =
             Program { name: &self.name, version: self.version.as_deref(), crds: &self.crds };
-        let Args { kubeconfig, context, .. } = program.start(std::env::args_os().skip(1));
-        self.kubeconfig = kubeconfig.or(self.kubeconfig);
-        self.context = context.or(self.context);
-        self.connect().await
+        let args = program.start(std::env::args_os().skip(1));
+        self.with(args).connect().await
+    }
+
+    /// Applies the flags that are given.
+    fn with(mut self, args: Args) -> Self {
+        self.client_limit = args.client_limit().or(self.client_limit);
+        self.kubeconfig = args.kubeconfig.or(self.kubeconfig);
+        self.context = args.context.or(self.context);
+        if let Some(namespaces) = args.namespaces {
+            self.cache = self.cache.namespaces(namespaces);
+        }
+        self
     }
 
     /// Builds the manager with an existing client.
@@ -172,7 +213,12 @@ impl ManagerBuilder {
     /// deadlines and backoff.
     #[must_use]
     pub fn build(self, client: kube::Client) -> Manager {
-        self.over(client.into())
+        let transport = Transport::observed(client, self.observer());
+        self.over(transport)
+    }
+
+    fn observer(&self) -> Observer {
+        Observer::new(self.metrics.rest_client.clone(), self.client_limit)
     }
 
     fn over(self, transport: Transport) -> Manager {
@@ -183,16 +229,24 @@ impl ManagerBuilder {
         let names = Random::new(random.next());
         let client = Client::new(transport, cache, &self.name, names);
         let (event_sender, event_writer) = events::channel();
-        let environment =
-            Environment::new(client, self.clock, random, event_sender, self.on_reconcile);
-        Manager(Arc::new(Inner {
+        let environment = Environment::new(
+            client,
+            self.clock,
+            random,
+            event_sender,
+            self.on_reconcile,
+            self.metrics,
+        );
+        let manager = Manager(Arc::new(Inner {
             environment,
             name: self.name.into(),
             grace_period: self.grace_period,
             cached_types: Mutex::default(),
             event_writer,
             stop: CancellationToken::new(),
-        }))
+        }));
+        collect::register(&manager.0);
+        manager
     }
 
     /// Makes the run reproducible: seeds all randomness with `seed`, and starts a wall clock at

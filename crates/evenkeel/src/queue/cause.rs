@@ -248,7 +248,7 @@ pub enum CauseKind {
 }
 
 impl CauseKind {
-    const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Listed,
         Self::Created,
         Self::Updated,
@@ -271,6 +271,14 @@ impl CauseKind {
             Self::RequeueAfter => "requeue after",
             Self::Retry => "retry",
             Self::External => "external",
+        }
+    }
+
+    /// Returns the name as a label of metrics.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::RequeueAfter => "requeue_after",
+            other => other.name(),
         }
     }
 }

@@ -59,6 +59,7 @@ pub(super) struct Counts {
     pub(super) adds: u64,
     pub(super) merged: u64,
     pub(super) retries: u64,
+    pub(super) delayed: u64,
     pub(super) taken: u64,
 }
 
@@ -326,7 +327,11 @@ impl<T, C> Core<T, C> {
             (Some(after), Some(limit)) => after.min(limit),
             (after, limit) => after.or(limit)?,
         };
-        (!delay.is_zero()).then(|| now.saturating_add(nanos(delay.min(DELAY_MAX))))
+        if delay.is_zero() {
+            return None;
+        }
+        self.counts.delayed += 1;
+        Some(now.saturating_add(nanos(delay.min(DELAY_MAX))))
     }
 
     /// Removes a key from the list of keys that only have failures, if it is there.

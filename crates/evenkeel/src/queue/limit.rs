@@ -99,18 +99,18 @@ pub struct TokenBucket {
 
 /// The state of a bucket, as the time at which it is full again.
 #[derive(Debug)]
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     bucket: TokenBucket,
     full_at: u64,
 }
 
 impl Tokens {
-    pub(super) fn new(bucket: TokenBucket) -> Self {
+    pub(crate) fn new(bucket: TokenBucket) -> Self {
         Self { bucket, full_at: 0 }
     }
 
     /// Reserves a token; returns the time until it is available.
-    pub(super) fn reserve(&mut self, now: u64) -> Duration {
+    pub(crate) fn reserve(&mut self, now: u64) -> Duration {
         let every = nanos(self.bucket.every);
         self.full_at = self.full_at.max(now).saturating_add(every);
         let depth = every.saturating_mul(u64::from(self.bucket.burst));

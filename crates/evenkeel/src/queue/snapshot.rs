@@ -31,6 +31,8 @@ pub struct Snapshot<T> {
     pub merged: u64,
     /// The number of rate-limited adds.
     pub retries: u64,
+    /// The number of adds with a delay, rate-limited or not; `workqueue_retries_total` counts them.
+    pub delayed: u64,
     /// The number of items taken.
     pub taken: u64,
     /// Whether the queue is shutting down or shut down.
@@ -106,6 +108,7 @@ impl<T, C> Queue<T, C> {
                 adds: core.counts.adds,
                 merged: core.counts.merged,
                 retries: core.counts.retries,
+                delayed: core.counts.delayed,
                 taken: core.counts.taken,
                 shut_down: core.phase != Phase::Open,
             }

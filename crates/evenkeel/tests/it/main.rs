@@ -26,6 +26,8 @@ mod lifecycle;
 
 mod loops;
 
+mod metrics;
+
 mod nulls;
 
 mod owners;

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::connect;
+use crate::connect::{self, Observer};
 
 /// A sink that sends the names it receives.
 struct Names(mpsc::Sender<String>);
@@ -85,7 +85,7 @@ async fn connection_through_a_frozen_proxy_is_replaced() {
     let path = folder.join("kubeconfig");
     let kubeconfig = serving.kubeconfig().replace(&real.to_string(), &proxied.to_string());
     std::fs::write(&path, kubeconfig).unwrap();
-    let transport = connect::connect(Some(path), None).await.unwrap();
+    let transport = connect::connect(Some(path), None, Observer::for_test()).await.unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 
     let (freeze, frozen) = watch::channel(());
