@@ -209,7 +209,7 @@ impl Model {
         }
     }
 
-    /// Stops the faults and waits until `left` returns no objects.
+    /// Stops the faults, and acts as a kubelet every 20 seconds until `left` returns no objects.
     async fn wait_until_deleted<F: Future<Output = Vec<String>>>(
         mut self,
         left: impl Fn(kube::Client) -> F,

@@ -167,7 +167,9 @@ pub(crate) async fn quiet<T: std::fmt::Debug>(receiver: &mut mpsc::Receiver<T>) 
     }
 }
 
-/// Waits until `holds` returns true.
+/// Waits until `holds` returns true, for state without notifications, such as phases and counts. In
+/// virtual time: it is called again whenever everything else is idle. Objects are awaited with
+/// `client.wait_for`.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     let check = async {
         while !holds() {

@@ -28,14 +28,8 @@ async fn an_apply_that_changes_nothing_is_not_sent_again() {
     let maps = Api::<ConfigMap>::namespaced(world.admin(), "default");
     let theirs = evenkeel::kube::api::Patch::Merge(json!({"data": {"k": "2"}}));
     maps.patch("a", &Default::default(), &theirs).await.unwrap();
-    crate::harness::until(|| {
-        let entry = manager.cache().get(&evenkeel::Kind::of::<ConfigMap>(), &key("a"));
-        entry
-            .ok()
-            .flatten()
-            .is_some_and(|entry| entry.json().windows(7).any(|w| w == b"\"k\":\"2\""))
-    })
-    .await;
+    let changed = |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["k"] == "2");
+    client.wait_for::<ConfigMap>(&key("a"), |map| map.is_some_and(changed)).await.unwrap();
     let error = client.apply(&wanted).await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
     let healed = client.apply(&wanted).force().await.unwrap();
