@@ -133,7 +133,7 @@ pub use condition::{Condition, ConditionStatus, Conditions};
 pub use context::{Context, StatusUpdate};
 pub use controller::{ControllerHandle, Watch};
 pub use error::{BoxError, Error, Result, chain, retry_after, terminal};
-pub use events::{EventRecorder, object_reference};
+pub use events::{EventCounts, EventRecorder, NewEvent, object_reference};
 pub use handler::{MapContext, MapLookup};
 pub use key::Key;
 pub use kind::{AnyObject, Kind, Object, Scope};

@@ -234,7 +234,8 @@ impl Manager {
     /// runs.
     #[must_use]
     pub fn event_recorder(&self, component: &str) -> EventRecorder {
-        self.0.environment.event_sender.recorder(component)
+        let Environment { client, event_sender, .. } = &self.0.environment;
+        event_sender.recorder(component, client.clone())
     }
 
     /// Caches a type while the manager runs, whether or not a controller watches it.

@@ -55,7 +55,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
             reconciler,
             timeout,
             clock: environment.clock.clone(),
-            event_recorder: environment.event_sender.recorder(&core.name),
+            event_recorder: environment.event_sender.recorder(&core.name, core.client.clone()),
             on_reconcile: environment.on_reconcile.clone(),
             random: Mutex::new(environment.random()),
             alarms: Mutex::default(),

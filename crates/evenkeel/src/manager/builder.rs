@@ -35,6 +35,8 @@ pub struct ManagerBuilder {
     crds: Vec<CustomResourceDefinition>,
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
+    /// Of the process, which is part of the instance in events.
+    hostname: Option<String>,
     cache: CacheOptions,
     clock: Clock,
     seed: Option<u64>,
@@ -52,6 +54,7 @@ impl ManagerBuilder {
             crds: Vec::new(),
             kubeconfig: None,
             context: None,
+            hostname: None,
             cache: CacheOptions::default(),
             clock: Clock::system(),
             seed: None,
@@ -168,6 +171,8 @@ impl ManagerBuilder {
     pub async fn connect(mut self) -> Result<Manager, ConfigError> {
         let (kubeconfig, context) = (self.kubeconfig.take(), self.context.take());
         let transport = connect::connect(kubeconfig, context, self.observer()).await?;
+        // The name of the pod, in a pod.
+        self.hostname = std::env::var("HOSTNAME").ok();
         Ok(self.over(transport))
     }
 
@@ -228,7 +233,11 @@ impl ManagerBuilder {
         let cache = Cache::over(transport.clone(), options);
         let names = Random::new(random.next());
         let client = Client::new(transport, cache, &self.name, names);
-        let (event_sender, event_writer) = events::channel();
+        let instance = match &self.hostname {
+            Some(hostname) => format!("{}-{hostname}", self.name),
+            None => self.name.clone(),
+        };
+        let (event_sender, event_writer) = events::channel(&instance);
         let environment = Environment::new(
             client,
             self.clock,

@@ -95,7 +95,7 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     // Runnables record events until they end, so the event writer stops last.
     let ended = CancellationToken::new();
     let random = inner.environment.random();
-    let events = inner.event_writer.run(client.clone(), clock.clone(), random, ended.clone());
+    let events = inner.event_writer.run(clock.clone(), random, ended.clone());
     let work = async {
         let outcome = work(inner).await;
         ended.cancel();

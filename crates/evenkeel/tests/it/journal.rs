@@ -75,7 +75,7 @@ async fn events_are_merged_into_series_and_limited_per_object() {
         async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
             cx.event("Seen", "the ConfigMap was reconciled");
             for n in 0..100 {
-                cx.warning_event("Noise", &format!("message {n}"));
+                cx.warning_event(&format!("Noise{n}"), "again");
             }
             Ok(Action::done())
         }

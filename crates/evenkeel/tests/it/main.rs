@@ -16,6 +16,8 @@ mod doubts;
 
 mod dynamic;
 
+mod events;
+
 mod harness;
 
 mod history;
