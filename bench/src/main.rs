@@ -7,6 +7,8 @@ mod client;
 
 mod figure;
 
+mod go;
+
 mod load;
 
 mod probe;
@@ -88,6 +90,7 @@ enum Scenario {
     Memory,
     Stop,
     Apply,
+    Cel,
     Queue,
     Cache,
     List,
@@ -177,6 +180,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Apply) {
         scenario::apply::apply(report)?;
+    }
+    if wanted(Scenario::Cel) {
+        scenario::cel::cel(report)?;
     }
     if wanted(Scenario::Queue) {
         one_thread()?.block_on(scenario::queue::queue(report))?;

@@ -6,6 +6,8 @@ pub(crate) mod attack;
 
 pub(crate) mod cache;
 
+pub(crate) mod cel;
+
 pub(crate) mod converge;
 
 pub(crate) mod create;

@@ -6,7 +6,8 @@
 //! | step | type |
 //! |---|---|
 //! | declare functions, variables and types | [`EnvBuilder`], [`Function`], [`Overload`], [`Type`], [`schema::Schema`] |
-//! | evaluate against values | [`Value`], [`Error`] |
+//! | compile | [`Env::compile`], [`Ast`], [`Issues`] |
+//! | evaluate against values | [`Program`], [`Value`], [`Error`] |
 //! | bound what an evaluation may cost | [`cost`] |
 
 pub mod cost;
@@ -37,3 +38,8 @@ pub use program::{Activation, Evaluation, Limits, Program};
 pub use source::{Issue, Issues, Location};
 pub use types::{Opaque as OpaqueType, Type};
 pub use value::{Bytes, Duration, List, Map, Object, Opaque, Str, Timestamp, Value};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,6 +1,6 @@
 //! Values of expressions.
 //!
-//! A [`Value`] is three words and cheap to clone: strings, bytes, lists, maps and objects are either
+//! A [`Value`] is four words and cheap to clone: strings, bytes, lists, maps and objects are either
 //! borrowed from the caller's JSON or from the program (`'a`), or shared through an [`Arc`]. Reading
 //! `self.spec.replicas` of a borrowed document allocates nothing: [`Value::from_json`] and
 //! [`Value::with_schema`] wrap a node of a [`serde_json::Value`] tree, and reading a field wraps the next

@@ -1,12 +1,14 @@
 //! Runs Go's structured-merge-diff in a child process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
+
+use crate::go;
 
 const MODULE: &str = "sigs.k8s.io/structured-merge-diff/v6";
 /// The schema of the module's own benchmarks, which includes Deployments.
@@ -21,12 +23,8 @@ pub(super) struct Rival {
 impl Rival {
     /// Builds and starts the program; fails if Go is not installed.
     pub(super) fn build() -> anyhow::Result<Self> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("rival/smd");
-        let module = go(&source, &["list", "-m", "-f", "{{.Dir}}", MODULE])?;
-        let program =
-            std::env::temp_dir().join(format!("evenkeel-bench-smd-{}", std::process::id()));
-        let target = program.to_str().context("the temporary directory is not UTF-8")?;
-        go(&source, &["build", "-o", target, "."])?;
+        let module = go::run(&go::rival("smd"), &["list", "-m", "-f", "{{.Dir}}", MODULE])?;
+        let program = go::build("smd")?;
         let schema = PathBuf::from(module.trim()).join(SCHEMA);
         let started =
             Command::new(&program).arg(schema).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -72,12 +70,4 @@ impl Drop for Rival {
         self.input = None;
         let _ = self.child.wait();
     }
-}
-
-fn go(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
-    let output =
-        Command::new("go").args(arguments).current_dir(directory).output().context("no go")?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "go {}: {}", arguments[0], stderr.trim());
-    Ok(String::from_utf8(output.stdout)?)
 }
