@@ -17,6 +17,23 @@ use crate::{DEFAULT_TIMEOUT, TestCluster, fail};
 const EPOCH: i64 = 1_767_225_600;
 
 /// Builds a [`TestCluster`]; see [`TestCluster::builder`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel_test::{Delays, TestCluster};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let cluster = TestCluster::builder()
+///     .virtual_time(1)
+///     .delays(Delays::new().ready(Duration::from_secs(5)))
+///     .timeout(Duration::from_secs(60))
+///     .start()
+///     .await;
+/// # cluster.stop().await;
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {

@@ -7,6 +7,18 @@ use kube::CustomResourceExt;
 use crate::TestCluster;
 
 /// Why a CRD cannot be installed.
+///
+/// ```
+/// use evenkeel_test::{InstallError, TestCluster};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let cluster = TestCluster::start().await;
+/// let error = cluster.install_yaml("- not a CRD").await.unwrap_err();
+/// assert!(matches!(error, InstallError::Parse(_)));
+/// # cluster.stop().await;
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {

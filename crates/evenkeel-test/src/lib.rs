@@ -84,6 +84,19 @@ use guard::SpinGuardHandle;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A cluster for one test. Dropping it stops everything that it started.
+///
+/// ```
+/// use evenkeel_test::TestCluster;
+/// use k8s_openapi::api::core::v1::Namespace;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let cluster = TestCluster::builder().virtual_time(1).start().await;
+/// let all = cluster.client().live().list::<Namespace>().await.unwrap();
+/// assert!(all.iter().any(|it| it.metadata.name.as_deref() == Some(cluster.namespace())));
+/// cluster.stop().await;
+/// # }
+/// ```
 pub struct TestCluster {
     backend: Backend,
     namespace: String,

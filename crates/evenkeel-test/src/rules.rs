@@ -4,6 +4,19 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Allows verbs on resources of an API group, like an RBAC `PolicyRule`; `*` matches all.
+///
+/// ```no_run
+/// use evenkeel_test::{Rule, TestCluster};
+///
+/// const RULES: &[Rule] = &[Rule::new("", &["configmaps"], &["get", "list", "watch", "patch"])];
+///
+/// # async fn example(cluster: TestCluster) {
+/// let manager = cluster.manager_with("greeter", RULES).await;
+/// // … run the operator …
+/// cluster.assert_least_privilege("greeter");
+/// # drop(manager);
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The API group; empty for the core group.

@@ -53,6 +53,18 @@ impl TestCluster {
 
     /// Checks that the object exists and meets `condition` during `period`.
     ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// use evenkeel::Key;
+    /// use evenkeel_test::TestCluster;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// # async fn example(cluster: &TestCluster, key: &Key) {
+    /// let unchanged = |map: &ConfigMap| map.data.is_none();
+    /// cluster.consistently(key, Duration::from_secs(10), unchanged).await;
+    /// # }
+    /// ```
+    ///
     /// # Panics
     /// As soon as it does not.
     #[track_caller]

@@ -36,6 +36,20 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
 }
 
 /// The result of [`Client::create_or_update`], as in controller-runtime.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::OperationResult;
+///
+/// # async fn example(cx: &Context<ConfigMap>, key: &Key) -> Result<()> {
+/// let (_, result) = cx.client().create_or_update(key, |_: &mut ConfigMap| {}).await?;
+/// if result == OperationResult::Created {
+///     cx.event("Created", "Created the settings");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperationResult {
@@ -154,6 +168,19 @@ impl Client {
 }
 
 /// Why an adoption failed.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # use evenkeel::AdoptError;
+/// # use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// # async fn example(client: &Client, owner: &ConfigMap, map: &ConfigMap) -> Result<()> {
+/// match client.adopt(owner, map).await {
+///     Err(AdoptError::Owner(error)) => println!("left alone: {error}"),
+///     adopted => drop(adopted?),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdoptError {

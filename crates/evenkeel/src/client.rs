@@ -96,6 +96,16 @@ pub struct Client {
 ///
 /// A controller's client sends its requests with the name of the controller. A server in the same
 /// process can decide by it; it is not sent over the network.
+///
+/// ```
+/// use evenkeel::client::Requestor;
+/// use evenkeel::kube::client::Body;
+///
+/// fn sent_by_greeter<B>(request: &http::Request<B>) -> bool {
+///     request.extensions().get::<Requestor>().is_some_and(|requestor| &*requestor.0 == "greeter")
+/// }
+/// # assert!(!sent_by_greeter(&http::Request::new(Body::empty())));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requestor(pub Arc<str>);
 

@@ -32,6 +32,16 @@ pub struct Condition {
 }
 
 /// The status of a condition: `True`, `False` or `Unknown`.
+///
+/// ```
+/// use evenkeel::{Condition, ConditionStatus};
+///
+/// fn ready(observed: Option<bool>) -> Condition {
+///     let status = observed.map_or(ConditionStatus::Unknown, ConditionStatus::from);
+///     Condition::new("Ready", status, "Observed", "")
+/// }
+/// # ready(None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionStatus {
     /// The condition is met.

@@ -53,6 +53,18 @@ pub(crate) use worker::message;
 pub struct ControllerHandle(Arc<Core>);
 
 /// The phase of a controller.
+///
+/// ```
+/// use evenkeel::controller::{ControllerHandle, Phase};
+///
+/// fn report(controller: &ControllerHandle) {
+///     match controller.phase() {
+///         Phase::Syncing(waits) => println!("waits for {}", waits.join(", ")),
+///         Phase::SyncTimedOut(reason) => println!("cannot start: {reason}"),
+///         phase => println!("{phase:?}"),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {

@@ -121,6 +121,15 @@ impl Journal {
 }
 
 /// Receives new records; see [`Journal::follow`].
+///
+/// ```no_run
+/// # async fn example(controller: &evenkeel::ControllerHandle) {
+/// let mut follower = controller.journal().follow();
+/// while let Some(record) = follower.recv().await {
+///     println!("{record}, {} missed", follower.missed());
+/// }
+/// # }
+/// ```
 pub struct Follower {
     receiver: broadcast::Receiver<Arc<Record>>,
     missed: u64,

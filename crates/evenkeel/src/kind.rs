@@ -22,6 +22,16 @@ use crate::key::Key;
 /// A Kubernetes type: an [`Object`], whose kind is known at compile time, or a type such as
 /// [`DynamicObject`](kube::core::DynamicObject), whose kind is known at run time. Implemented
 /// automatically.
+///
+/// ```
+/// use evenkeel::{AnyObject, Key};
+/// use evenkeel::kube::core::DynamicObject;
+///
+/// fn describe<K: AnyObject>(object: &K) -> String {
+///     format!("{} with {} labels", Key::of(object), object.meta().labels.iter().flatten().count())
+/// }
+/// # fn dynamic(object: &DynamicObject) -> String { describe(object) }
+/// ```
 pub trait AnyObject:
     Resource + Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
@@ -34,11 +44,32 @@ impl<K> AnyObject for K where
 
 /// A Kubernetes type that is known at compile time: one of `k8s_openapi`, or a struct with
 /// `#[derive(CustomResource)]`. Implemented automatically.
+///
+/// ```
+/// use evenkeel::k8s_openapi::api::core::v1::Secret;
+/// use evenkeel::{Kind, Object};
+///
+/// fn resource<K: Object>() -> String {
+///     Kind::of::<K>().plural().to_owned()
+/// }
+/// assert_eq!(resource::<Secret>(), "secrets");
+/// ```
 pub trait Object: AnyObject + Resource<DynamicType = (), Scope: Scope> {}
 
 impl<K> Object for K where K: AnyObject + Resource<DynamicType = (), Scope: Scope> {}
 
 /// Whether a type is namespaced.
+///
+/// ```
+/// use evenkeel::k8s_openapi::api::core::v1::{Node, Pod};
+/// use evenkeel::kube::Resource;
+/// use evenkeel::{Object, Scope};
+///
+/// fn namespaced<K: Object>() -> bool {
+///     <<K as Resource>::Scope as Scope>::NAMESPACED
+/// }
+/// assert!(namespaced::<Pod>() && !namespaced::<Node>());
+/// ```
 pub trait Scope {
     /// True for namespaced types.
     const NAMESPACED: bool;

@@ -53,6 +53,11 @@ impl FromStr for LogFormat {
 }
 
 /// An invalid log level.
+///
+/// ```
+/// let error = evenkeel::logging::init(Some("chatty")).unwrap_err();
+/// assert!(error.to_string().contains("chatty"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{text:?} is not a log level: use error, warn, info, debug, trace or off, for all targets or \

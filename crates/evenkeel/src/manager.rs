@@ -109,6 +109,16 @@ impl Inner {
 }
 
 /// The manager stopped before its caches had synced.
+///
+/// ```no_run
+/// use evenkeel::manager::NotSynced;
+///
+/// # async fn example(manager: &evenkeel::Manager) {
+/// if let Err(NotSynced) = manager.wait_until_synced().await {
+///     println!("stopped before the start");
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the manager stopped before its caches had synced")]
 pub struct NotSynced;

@@ -8,6 +8,15 @@ use crate::key::Key;
 use crate::kind::{AnyObject, Kind, Object};
 
 /// Why an owner reference is invalid.
+///
+/// ```
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::owner::{self, OwnerError};
+///
+/// let unsaved = ConfigMap::default();
+/// let error = owner::set_controller_reference(&unsaved, &mut ConfigMap::default()).unwrap_err();
+/// assert!(matches!(error, OwnerError::NoUid { .. }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {

@@ -159,6 +159,16 @@ impl Default for QueueOptions {
 /// Once the first key of a lower priority has been due for `after`, one of every `share` items is
 /// taken from there. Under any load that key waits for `after` and at most `share` more items for
 /// each priority that has waited longer, and higher priorities keep all other items.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel::queue::{Ageing, QueueOptions};
+///
+/// let strict = Ageing { after: Duration::MAX, ..Ageing::default() };
+/// let options = QueueOptions::new().ageing(strict);
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ageing {
     /// How long a key waits before ageing applies. [`Duration::MAX`] makes priorities strict.
@@ -175,6 +185,18 @@ impl Default for Ageing {
 }
 
 /// The options of an add. By default without delay and at priority 0.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel::queue::{AddOptions, Cause, Queue, QueueOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let queue: Queue<&str> = Queue::new(QueueOptions::new());
+/// queue.add_with("later", AddOptions::new().after(Duration::from_secs(5)), Cause::Requeue);
+/// assert_eq!((queue.len(), queue.waiting()), (0, 1));
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AddOptions {
@@ -220,6 +242,19 @@ impl AddOptions {
 ///
 /// See the [module](self) for its guarantees. `T` is the key, `C` the merged causes. Both are
 /// compared, merged and dropped while the queue is locked, so they must be plain data.
+///
+/// ```
+/// use evenkeel::queue::{Cause, Queue, QueueOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let queue: Queue<&str> = Queue::new(QueueOptions::new());
+/// queue.add("web", Cause::Requeue);
+/// queue.add("web", Cause::Requeue); // still one key
+/// let item = queue.get().await.unwrap();
+/// assert_eq!(item.key, "web");
+/// item.done();
+/// # }
+/// ```
 pub struct Queue<T, C = Causes>(Arc<Shared<T, C>>);
 
 struct Shared<T, C> {

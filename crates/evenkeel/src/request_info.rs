@@ -6,6 +6,17 @@ use crate::key::Key;
 use crate::kind::Kind;
 
 /// A request, displayed as `create Deployment.apps shop/web`.
+///
+/// ```
+/// use evenkeel::client::Error;
+///
+/// fn verb(error: &Error) -> Option<&str> {
+///     match error.kind() {
+///         evenkeel::client::ErrorKind::Api { request_info, .. } => Some(request_info.verb),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestInfo {
@@ -20,6 +31,18 @@ pub struct RequestInfo {
 }
 
 /// The target of a request.
+///
+/// ```
+/// use evenkeel::Key;
+/// use evenkeel::client::{RequestInfo, Target};
+///
+/// fn object(request: &RequestInfo) -> Option<&Key> {
+///     match &request.target {
+///         Target::Object(key) => Some(key),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {

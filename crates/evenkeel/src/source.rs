@@ -95,6 +95,16 @@ impl std::fmt::Debug for Source {
 }
 
 /// Sends keys to a controller; see [`Source::channel`].
+///
+/// ```no_run
+/// use evenkeel::{Key, KeySender};
+///
+/// # async fn example(sender: KeySender) {
+/// if !sender.send(Key::namespaced("shop", "images")).await {
+///     println!("the controller has stopped");
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct KeySender(mpsc::Sender<Key>);
 

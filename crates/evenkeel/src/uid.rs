@@ -7,6 +7,14 @@ use std::fmt;
 ///
 /// Stored as 16 bytes if it is a UUID in canonical form, as those of the API server are, so that
 /// the cache needs no allocation for it.
+///
+/// ```
+/// use evenkeel::Uid;
+///
+/// let uid = Uid::new("0d3b9e8f-8a54-4f1c-9d4e-ffee00112233");
+/// assert_eq!(uid.to_string(), "0d3b9e8f-8a54-4f1c-9d4e-ffee00112233");
+/// assert_eq!(uid, *"0d3b9e8f-8a54-4f1c-9d4e-ffee00112233");
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Form);
 

@@ -3,6 +3,13 @@
 use std::fmt;
 
 /// A resourceVersion. Those of one type of one server are comparable; zero means none.
+///
+/// ```
+/// use evenkeel::cache::Version;
+///
+/// assert!(Version::parse("9") < Version::parse("10"));
+/// assert_eq!(Version::parse("opaque"), None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub(crate) u64);
 

@@ -7,6 +7,17 @@ use super::overlay::UnknownOutcome;
 use crate::kind::Kind;
 
 /// Why a type cannot be declared.
+///
+/// ```no_run
+/// use evenkeel::cache::TypeOptions;
+/// use evenkeel::k8s_openapi::api::core::v1::Secret;
+///
+/// # fn example(manager: &evenkeel::Manager) {
+/// if let Err(error) = manager.caches::<Secret>(TypeOptions::new().metadata_only()) {
+///     println!("declared elsewhere with other options: {error}");
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeclareError {
@@ -60,6 +71,14 @@ pub enum DeclareError {
 }
 
 /// The error of listing or watching a type.
+///
+/// ```no_run
+/// # fn example(cache: &evenkeel::cache::Cache) {
+/// for failure in cache.health().into_iter().filter_map(|health| health.failure) {
+///     println!("{failure}");
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
@@ -83,6 +102,16 @@ pub enum FailureReason {
 }
 
 /// Why waiting for a cache sync failed.
+///
+/// ```no_run
+/// use evenkeel::cache::{Informer, SyncError};
+///
+/// # async fn example(informer: &Informer) {
+/// if let Err(SyncError::NotSynced { .. }) = informer.wait_until_synced().await {
+///     println!("{:?}", informer.health().failure);
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
@@ -104,6 +133,19 @@ pub enum SyncError {
 }
 
 /// Why the cache cannot serve a read.
+///
+/// ```no_run
+/// use evenkeel::cache::{Cache, ReadError};
+/// use evenkeel::k8s_openapi::api::core::v1::Pod;
+/// use evenkeel::{Key, Kind};
+///
+/// # fn example(cache: &Cache) {
+/// match cache.get(&Kind::of::<Pod>(), &Key::namespaced("shop", "web")) {
+///     Err(ReadError::NotSynced { .. }) => println!("not listed yet"),
+///     found => println!("{found:?}"),
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {

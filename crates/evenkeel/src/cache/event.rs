@@ -8,6 +8,17 @@ use super::entry::Entry;
 ///
 /// `old` and `new` are the states before and after. Several changes are merged into one event if
 /// the receiver is behind.
+///
+/// ```
+/// use evenkeel::ObjectEvent;
+///
+/// fn grew(event: &ObjectEvent) -> bool {
+///     match event {
+///         ObjectEvent::Updated { old, new } => new.json().len() > old.json().len(),
+///         _ => false,
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ObjectEvent {

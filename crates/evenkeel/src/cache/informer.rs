@@ -37,6 +37,19 @@ use crate::version::Version;
 use crate::watch::{History, Reflector, ReflectorOptions, Scope};
 
 /// A handle to the informer of a type, which runs while a handle or a [`Subscription`] exists.
+///
+/// ```no_run
+/// use evenkeel::Kind;
+/// use evenkeel::k8s_openapi::api::core::v1::Node;
+///
+/// # async fn example(manager: &evenkeel::Manager) -> evenkeel::Result<()> {
+/// let nodes = manager.cache().informer(&Kind::of::<Node>())?;
+/// nodes.wait_until_synced().await?;
+/// let subscription = nodes.subscribe(|event| println!("{}", event.object().meta().key()));
+/// # drop(subscription);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Informer(pub(super) Arc<HandleGuard>);
 

@@ -11,6 +11,18 @@ use crate::kind::Kind;
 use crate::select::{CacheOperation, Select};
 
 /// A list of the entries of a type, without waiting; see [`Cache::list`].
+///
+/// ```no_run
+/// use evenkeel::Kind;
+/// use evenkeel::cache::{Cache, ReadError};
+/// use evenkeel::k8s_openapi::api::core::v1::Pod;
+///
+/// # fn example(cache: &Cache) -> Result<(), ReadError> {
+/// let keys = cache.list(&Kind::of::<Pod>()).label("app", "web").keys()?;
+/// # drop(keys);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Lookup<'a>(Source<'a>);
 

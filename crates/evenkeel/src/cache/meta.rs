@@ -43,6 +43,15 @@ pub struct Meta {
 }
 
 /// An owner reference.
+///
+/// ```
+/// use evenkeel::cache::Meta;
+///
+/// fn replica_set(pod: &Meta) -> Option<&str> {
+///     let owner = pod.controller().filter(|owner| &*owner.kind == "ReplicaSet")?;
+///     Some(&owner.name)
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Owner {

@@ -16,6 +16,16 @@ use crate::kind::Kind;
 const REJECTED_MAX: usize = 100;
 
 /// Statistics of the cache.
+///
+/// ```no_run
+/// # fn example(manager: &evenkeel::Manager) {
+/// let stats = manager.cache().stats();
+/// for of_type in &stats.types {
+///     println!("{}: {} objects, {} bytes", of_type.kind, of_type.objects, of_type.bytes);
+/// }
+/// println!("{} bytes decoded", stats.decoded_bytes);
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
@@ -26,6 +36,14 @@ pub struct Stats {
 }
 
 /// Statistics of one type.
+///
+/// ```
+/// use evenkeel::cache::TypeStats;
+///
+/// fn is_suspicious(stats: &TypeStats) -> bool {
+///     stats.handler_panics > 0 || !stats.rejected.is_empty()
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TypeStats {
@@ -66,6 +84,14 @@ pub struct TypeStats {
 }
 
 /// The health of one type.
+///
+/// ```no_run
+/// # fn example(cache: &evenkeel::cache::Cache) {
+/// for health in cache.health().iter().filter(|health| !health.is_ready()) {
+///     println!("{}: synced {}, {:?}", health.kind, health.synced, health.failure);
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {

@@ -19,6 +19,15 @@ use super::informer::{HandleGuard, Informer, Shared};
 /// A subscription of a handler to an informer; dropping it unsubscribes.
 ///
 /// Like an [`Informer`] it keeps the watch running.
+///
+/// ```no_run
+/// # async fn example(informer: &evenkeel::cache::Informer) -> evenkeel::Result<()> {
+/// let subscription = informer.subscribe(|event| println!("{event:?}"));
+/// subscription.wait_until_synced().await?; // every initial object was printed
+/// drop(subscription);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
     informer: Informer,

@@ -43,6 +43,19 @@ struct Preconditions {
 }
 
 /// A delete request; `.await` sends it and returns whether the object existed.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+/// use evenkeel::kube::api::PropagationPolicy;
+///
+/// # async fn example(client: &Client, key: &Key) -> Result<()> {
+/// let delete = client.delete_by_key::<Deployment>(key);
+/// let existed = delete.propagation(PropagationPolicy::Foreground).dry_run().await?;
+/// # let _ = existed;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a delete request is sent when it is awaited"]
 pub struct Delete<'a> {
     client: &'a Client,
@@ -200,6 +213,17 @@ impl<'a> IntoFuture for Delete<'a> {
 }
 
 /// A delete-collection request; `.await` sends it. See [`Client::delete_collection`].
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::core::v1::Pod;
+///
+/// # async fn example(client: &Client) -> Result<()> {
+/// let old = client.delete_collection::<Pod>().in_namespace("shop").label("tier", "old");
+/// old.grace_period(Duration::ZERO).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct DeleteCollection<'a> {
     client: &'a Client,

@@ -15,6 +15,17 @@ use crate::select::Select;
 use crate::uid::Uid;
 
 /// A client of one type that is known only at run time; see [`Client::dynamic`].
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # async fn example(client: &Client, kind: &Kind, key: &Key) -> Result<()> {
+/// if let Some(object) = client.dynamic(kind).get(key).await? {
+///     println!("{}", object.data["spec"]);
+///     client.dynamic(kind).delete(&object).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Dynamic<'a> {
     client: &'a Client,
     kind: Kind,
@@ -139,6 +150,15 @@ impl<'a> Dynamic<'a> {
 }
 
 /// A reader of one type that bypasses the cache; see [`Dynamic::live`].
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # async fn example(client: &Client, kind: &Kind) -> Result<()> {
+/// let count = client.dynamic(kind).live().list().label("app", "web").await?.len();
+/// # let _ = count;
+/// # Ok(())
+/// # }
+/// ```
 pub struct DynamicLive<'a> {
     client: &'a Client,
     kind: Kind,

@@ -37,6 +37,17 @@ use crate::request_info::RequestInfo;
 pub struct Error(Box<ErrorKind>);
 
 /// What failed; see [`Error::kind`].
+///
+/// ```
+/// use evenkeel::client::{Error, ErrorKind};
+///
+/// fn code(error: &Error) -> Option<u16> {
+///     match error.kind() {
+///         ErrorKind::Api { status, .. } => Some(status.code),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -14,6 +14,23 @@ use crate::cache::Entry;
 ///
 /// An object that the cache keeps decoded is shared. Other objects are decoded during iteration and
 /// freed with their last `Arc`.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::core::v1::Pod;
+///
+/// # async fn example(client: &Client) -> Result<()> {
+/// let pods = client.list::<Pod>().lazy().await?;
+/// println!("{} pods", pods.len());
+/// for pod in &pods.entries()[..10] {
+///     println!("{}", pod.meta().key()); // not decoded
+/// }
+/// for pod in pods {
+///     println!("{:?}", pod?.status); // one at a time
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LazyList<K> {
     entries: Vec<Arc<Entry>>,

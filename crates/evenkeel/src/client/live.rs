@@ -21,6 +21,18 @@ use crate::request_info::Target;
 use crate::select::{Select, ServerOperation};
 
 /// A reader that bypasses the cache; see [`Client::live`].
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::core::v1::Secret;
+///
+/// # async fn example(client: &Client) -> Result<()> {
+/// let token = client.live().get::<Secret>(&Key::namespaced("shop", "token")).await?;
+/// let all = client.live().list::<Secret>().in_namespace("shop").await?;
+/// # let _ = (token, all);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Live<'a> {
     client: &'a Client,
@@ -146,6 +158,17 @@ impl<'a> Live<'a> {
 }
 
 /// A list from the API server, in pages; `.await` returns the objects. See [`Live::list`].
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::core::v1::Pod;
+///
+/// # async fn example(client: &Client) -> Result<()> {
+/// let failed = client.live().list::<Pod>().field("status.phase", "Failed").await?;
+/// # let _ = failed;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct LiveList<'a> {
     client: &'a Client,

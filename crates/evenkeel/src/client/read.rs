@@ -158,6 +158,19 @@ impl Client {
 }
 
 /// A list from the cache; `.await` returns the objects, ordered by key. See [`Client::list`].
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::core::v1::Pod;
+///
+/// # async fn example(client: &Client) -> Result<()> {
+/// let web = client.list::<Pod>().in_namespace("shop").label("app", "web");
+/// for pod in web.await? {
+///     println!("{}", pod.name_any());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct List<'a> {
     client: &'a Client,

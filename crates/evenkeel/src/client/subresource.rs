@@ -14,6 +14,19 @@ use crate::key::Key;
 use crate::kind::{Kind, Object};
 
 /// A subresource of an object. Its type may differ from the object's, such as `Scale`.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+/// use evenkeel::k8s_openapi::api::autoscaling::v1::Scale;
+/// use evenkeel::serde_json::json;
+///
+/// # async fn example(client: &Client, key: &Key) -> Result<()> {
+/// let scale = client.subresource::<Deployment>(key, "scale");
+/// scale.patch::<Scale>(&Patch::Merge(json!({"spec": {"replicas": 3}}))).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Subresource<'a> {
     client: &'a Client,
     kind: Kind,

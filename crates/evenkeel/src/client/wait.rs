@@ -150,6 +150,17 @@ impl<'a, K: DeserializeOwned + Send + Sync + 'static> Select<K, List<'a>> {
 }
 
 /// A wait; `.await` runs it. See [`Client::wait_for`].
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::k8s_openapi::api::core::v1::Pod;
+///
+/// # async fn example(client: &Client, key: &Key) -> Result<()> {
+/// let gone = client.wait_for::<Pod>(key, |pod| pod.is_none());
+/// gone.timeout(Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a wait runs when it is awaited"]
 pub struct Wait<'a, T> {
     timeout: Duration,
@@ -186,6 +197,20 @@ impl<T> fmt::Debug for Wait<'_, T> {
 }
 
 /// Why a wait failed.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::client::WaitError;
+/// use evenkeel::k8s_openapi::api::core::v1::Pod;
+///
+/// # async fn example(client: &Client, key: &Key) {
+/// match client.wait_for::<Pod>(key, |pod| pod.is_some()).await {
+///     Err(WaitError::Timeout(timeout)) => println!("last seen: {:?}", timeout.last()),
+///     Err(error) => println!("cannot read: {error}"),
+///     Ok(_) => {}
+/// }
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {

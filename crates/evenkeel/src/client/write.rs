@@ -30,6 +30,19 @@ use crate::request_info::{RequestInfo, Target};
 use crate::uid::Uid;
 
 /// A write request; `.await` sends it and returns the resulting object.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// use evenkeel::client::ValidationDirective;
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+///
+/// # async fn example(client: &Client, map: &ConfigMap) -> Result<()> {
+/// let apply = client.apply(map).force().field_validation(ValidationDirective::Strict);
+/// let stored = apply.field_manager("migration").dry_run().await?;
+/// # let _ = stored;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a write is sent when it is awaited"]
 pub struct Write<'a, R> {
     client: &'a Client,

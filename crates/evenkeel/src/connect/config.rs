@@ -9,6 +9,16 @@ use super::{Observer, Transport};
 use crate::error::{BoxError, chain};
 
 /// Why the cluster configuration cannot be loaded.
+///
+/// ```no_run
+/// use evenkeel::Manager;
+///
+/// # async fn example() {
+/// if let Err(error) = Manager::builder("greeter").connect().await {
+///     println!("{}", evenkeel::chain(&error)); // the sources that were tried
+/// }
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {

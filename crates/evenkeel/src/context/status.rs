@@ -25,6 +25,19 @@ pub(crate) use fields::StatusFields;
 use fields::{Automatic, CONDITIONS, OBSERVED};
 
 /// A status update; see [`Context::status`].
+///
+/// ```no_run
+/// use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+/// use evenkeel::prelude::*;
+///
+/// # async fn example(cx: &Context<Deployment>, deployment: &Deployment) -> Result<()> {
+/// cx.status(deployment)
+///     .condition(Condition::new("Ready", true, "Reconciled", ""))
+///     .write()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a status update is sent by `write`"]
 pub struct StatusUpdate<'a, K> {
     context: &'a Context<K>,

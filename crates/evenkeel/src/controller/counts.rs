@@ -10,6 +10,14 @@ use crate::queue::{CauseKind, CauseKinds};
 ///
 /// Each reconcile counts as one of `success`, `requeue`, `requeue_after` and `error`; `terminal`,
 /// `panics` and `timeouts` are subsets of `error`.
+///
+/// ```no_run
+/// # fn example(controller: &evenkeel::ControllerHandle) {
+/// let counts = controller.reconcile_counts();
+/// println!("{} succeeded, {} failed", counts.success, counts.error);
+/// println!("{} of {} workers are busy", counts.active, counts.workers);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReconcileCounts {

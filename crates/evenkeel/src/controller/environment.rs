@@ -33,6 +33,18 @@ pub(crate) struct Environment {
 }
 
 /// Why a controller or runnable cannot be added to a manager.
+///
+/// ```no_run
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::prelude::*;
+///
+/// # fn example(manager: &Manager, maps: impl Reconciler<Object = ConfigMap>) {
+/// match manager.controller(maps).register() {
+///     Err(RegisterError::NameTaken(name)) => println!("{name} runs already"),
+///     registered => println!("{registered:?}"),
+/// }
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {

@@ -141,6 +141,17 @@ impl Watch {
 
 /// A watch of a kind that is known at run time, before it is set which keys are enqueued; see
 /// [`Watch::kind`].
+///
+/// ```
+/// use evenkeel::prelude::*;
+///
+/// fn parents(child: &Kind) -> Watch {
+///     Watch::kind(child).mapped(|object, _| {
+///         let parent = object.labels().get("example.com/parent");
+///         parent.map(|name| Key::of(object).sibling(name)).into_iter().collect()
+///     })
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct WatchKind(Kind);
@@ -227,6 +238,17 @@ pub(super) fn declare(
 }
 
 /// Keeps a watch running until it is dropped.
+///
+/// ```no_run
+/// use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use evenkeel::prelude::*;
+///
+/// # fn example(controller: &ControllerHandle) -> Result<()> {
+/// let guard = controller.watch(Watch::owned::<Secret, ConfigMap>())?;
+/// drop(guard); // removes the watch
+/// # Ok(())
+/// # }
+/// ```
 pub struct WatchGuard {
     pub(super) subscription: Subscription,
     pub(super) informer: Informer,

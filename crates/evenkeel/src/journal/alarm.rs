@@ -54,6 +54,16 @@ struct FieldWrites {
 }
 
 /// A condition that the author of the operator should fix.
+///
+/// ```
+/// use evenkeel::ControllerHandle;
+/// use evenkeel::journal::Alarm;
+///
+/// fn loops(controller: &ControllerHandle) -> usize {
+///     let alarms = controller.journal().alarms();
+///     alarms.iter().filter(|alarm| matches!(alarm, Alarm::ReconcileLoop { .. })).count()
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Alarm {

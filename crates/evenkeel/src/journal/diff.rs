@@ -12,6 +12,18 @@ use serde_json::value::RawValue;
 use super::sent_fields::SentFields;
 
 /// A field that a write changed.
+///
+/// ```
+/// use evenkeel::journal::{Record, WriteResult};
+///
+/// fn changed_fields(record: &Record) -> Vec<&str> {
+///     let changes = record.writes.iter().filter_map(|write| match &write.result {
+///         WriteResult::Changed { fields, .. } => Some(fields),
+///         _ => None,
+///     });
+///     changes.flatten().map(|change| change.path.as_str()).collect()
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldChange {

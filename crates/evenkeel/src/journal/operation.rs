@@ -52,6 +52,17 @@ impl OperationLog {
 }
 
 /// A read.
+///
+/// ```
+/// use evenkeel::journal::{ReadOperation, Record};
+///
+/// fn live_reads(record: &Record) -> usize {
+///     let live = |read: &ReadOperation| {
+///         matches!(read, ReadOperation::Live(..) | ReadOperation::LiveList(..))
+///     };
+///     record.reads.iter().filter(|read| live(&read.operation)).count()
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadRecord {
@@ -62,6 +73,18 @@ pub struct ReadRecord {
 }
 
 /// A read operation and its result.
+///
+/// ```
+/// use evenkeel::Key;
+/// use evenkeel::journal::ReadOperation;
+///
+/// fn missing(read: &ReadOperation) -> Option<&Key> {
+///     match read {
+///         ReadOperation::Get(key, None) | ReadOperation::Live(key, false) => Some(key),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadOperation {
@@ -100,6 +123,18 @@ impl ReadRecord {
 }
 
 /// A write.
+///
+/// ```
+/// use evenkeel::journal::{Record, WriteResult};
+///
+/// fn failures(record: &Record) -> Vec<String> {
+///     let failed = record.writes.iter().filter_map(|write| match &write.result {
+///         WriteResult::Failed(error) => Some(format!("{}: {error}", write.request_info)),
+///         _ => None,
+///     });
+///     failed.collect()
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WriteRecord {
@@ -110,6 +145,14 @@ pub struct WriteRecord {
 }
 
 /// The result of a write.
+///
+/// ```
+/// use evenkeel::journal::{Record, WriteResult};
+///
+/// fn is_noop(record: &Record) -> bool {
+///     record.writes.iter().all(|write| write.result == WriteResult::Unchanged)
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteResult {

@@ -15,6 +15,15 @@ use crate::kind::Kind;
 use crate::queue::Causes;
 
 /// The record of one reconcile.
+///
+/// ```no_run
+/// # fn example(controller: &evenkeel::ControllerHandle) {
+/// for record in controller.journal().records() {
+///     println!("{}: {} because of {}", record.key, record.outcome, record.causes);
+///     println!("{} changes in {:?}", record.changes().count(), record.duration);
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Record {

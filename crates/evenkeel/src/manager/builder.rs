@@ -28,6 +28,24 @@ use crate::random::Random;
 ///
 /// [`build`](Self::build) takes a client, [`connect`](Self::connect) reads the configuration from
 /// the environment, and [`connect_with_args`](Self::connect_with_args) from the command line.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use evenkeel::Manager;
+///
+/// # async fn example(client: evenkeel::kube::Client) -> evenkeel::Result<()> {
+/// let manager = Manager::builder("greeter")
+///     .version(env!("CARGO_PKG_VERSION"))
+///     .graceful_shutdown_timeout(Some(Duration::from_secs(10)))
+///     .kubeconfig(std::path::PathBuf::from("admin.conf"))
+///     .connect()
+///     .await?;
+/// let in_a_test = Manager::builder("greeter").seed(1).build(client);
+/// # let _ = (manager, in_a_test);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub struct ManagerBuilder {
     name: String,

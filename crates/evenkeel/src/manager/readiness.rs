@@ -4,6 +4,17 @@ use crate::cache::Cache;
 use crate::controller::{ControllerHandle, Phase};
 
 /// The readiness checks of an operator.
+///
+/// ```no_run
+/// # fn example(manager: &evenkeel::Manager) {
+/// let readiness = manager.readiness();
+/// if !readiness.is_ready() {
+///     for check in readiness.checks {
+///         println!("{}: {}", check.name, check.problem.as_deref().unwrap_or("ok"));
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Readiness {
@@ -12,6 +23,14 @@ pub struct Readiness {
 }
 
 /// One readiness check.
+///
+/// ```
+/// use evenkeel::manager::{Check, Readiness};
+///
+/// fn failing(readiness: &Readiness) -> impl Iterator<Item = &Check> {
+///     readiness.checks.iter().filter(|check| check.problem.is_some())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {

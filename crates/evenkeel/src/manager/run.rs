@@ -17,6 +17,18 @@ use crate::lifecycle::{Group, Pending};
 const CANCELLED: Duration = Duration::from_millis(200);
 
 /// Why a run failed.
+///
+/// ```no_run
+/// use evenkeel::manager::RunError;
+///
+/// # async fn example(manager: evenkeel::Manager) {
+/// match manager.run().await {
+///     Err(RunError::ShutdownTimedOut { names, .. }) => println!("cancelled {names:?}"),
+///     Err(error) => println!("{}", evenkeel::chain(&error)),
+///     Ok(()) => {}
+/// }
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -43,6 +43,22 @@ pub trait Runnable: Send + 'static {
 }
 
 /// A stop request from the manager.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel::manager::Stop;
+///
+/// async fn report(stop: Stop) -> evenkeel::Result<()> {
+///     while !stop.is_requested() {
+///         tokio::select! {
+///             () = stop.requested() => {}
+///             () = tokio::time::sleep(Duration::from_secs(60)) => println!("still running"),
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stop(pub(super) CancellationToken);
 

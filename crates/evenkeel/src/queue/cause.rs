@@ -139,6 +139,14 @@ impl fmt::Debug for Origin {
 }
 
 /// What an update changed, according to the metadata.
+///
+/// ```
+/// use evenkeel::queue::Change;
+///
+/// let mut change = Change::default();
+/// (change.generation, change.labels) = (Some((3, 4)), true);
+/// assert_eq!(change.to_string(), "generation 3→4, labels");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {

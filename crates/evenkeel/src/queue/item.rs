@@ -16,6 +16,19 @@ use super::{AddOptions, Merge, Queue};
 /// Dropping it, by [`done`](Self::done) or because the worker panicked or was cancelled, ends the
 /// processing; if the key was added during it, it is queued again. Success is reported with
 /// [`Queue::forget`], a retry with [`Item::requeue`].
+///
+/// ```
+/// use evenkeel::queue::{AddOptions, Cause, Queue, QueueOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let queue: Queue<&str> = Queue::new(QueueOptions::new());
+/// queue.add("web", Cause::Requeue);
+/// let item = queue.get().await.unwrap();
+/// item.requeue(AddOptions::new().rate_limited(), Cause::Retry(1));
+/// item.done(); // the key is now waiting for its backoff
+/// assert_eq!(queue.failures(&"web"), 1);
+/// # }
+/// ```
 pub struct Item<T, C> {
     /// The key.
     pub key: T,

@@ -9,6 +9,13 @@ use super::slots::Pending;
 /// The state and counters of a queue; see [`Queue::snapshot`].
 ///
 /// They correspond to the `workqueue_*` metrics of client-go.
+///
+/// ```no_run
+/// # fn example(controller: &evenkeel::ControllerHandle) {
+/// let snapshot = controller.queue().snapshot();
+/// println!("{} keys are due, the oldest for {:?}", snapshot.depth(), snapshot.oldest());
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot<T> {
