@@ -149,7 +149,12 @@ impl Client {
     /// ```
     #[must_use]
     pub fn with_field_manager(&self, field_manager: &str) -> Self {
-        let field_manager: Arc<str> = field_manager.into();
+        self.with_shared_field_manager(&field_manager.into())
+    }
+
+    /// Same as [`with_field_manager`](Client::with_field_manager), without an allocation.
+    pub(crate) fn with_shared_field_manager(&self, field_manager: &Arc<str>) -> Self {
+        let field_manager = field_manager.clone();
         let requestor = Requestor(field_manager.clone());
         Self { field_manager, requestor, ..self.clone() }
     }
@@ -158,6 +163,11 @@ impl Client {
     #[must_use]
     pub fn with_requestor(&self, name: &str) -> Self {
         Self { requestor: Requestor(name.into()), ..self.clone() }
+    }
+
+    /// Returns this client for another cluster: with the connection and the cache of `other`.
+    pub(crate) fn in_cluster(&self, other: &Self) -> Self {
+        Self { shared: other.shared.clone(), ..self.clone() }
     }
 
     /// Returns the same client, recording its operations for the journal.

@@ -1,5 +1,7 @@
 //! The context of a reconcile, with helpers for events, finalizers and the status.
 
+mod cluster;
+
 mod events;
 
 mod finalizer;
@@ -12,6 +14,7 @@ use kube::core::DynamicObject;
 
 use crate::client::{Client, Write};
 use crate::clock::Clock;
+use crate::clusters::Clusters;
 use crate::events::EventRecorder;
 use crate::key::Key;
 use crate::kind::{AnyObject, Kind, Object};
@@ -51,6 +54,9 @@ pub struct Context<K> {
     pub(crate) completed_cleanups: Arc<CompletedCleanups>,
     pub(crate) status_fields: Arc<StatusFields>,
     pub(crate) event_recorder: EventRecorder,
+    /// The engaged cluster of the object; none for the manager's own.
+    pub(crate) cluster: Option<Arc<str>>,
+    pub(crate) clusters: Clusters,
 }
 
 impl<K: AnyObject> Context<K> {
@@ -60,7 +66,7 @@ impl<K: AnyObject> Context<K> {
         &self.kind
     }
 
-    /// Returns the key of the object to reconcile.
+    /// Returns the key of the object to reconcile, without its [cluster](Context::cluster_name).
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -164,6 +170,8 @@ impl<K> Clone for Context<K> {
             completed_cleanups: self.completed_cleanups.clone(),
             status_fields: self.status_fields.clone(),
             event_recorder: self.event_recorder.clone(),
+            cluster: self.cluster.clone(),
+            clusters: self.clusters.clone(),
         }
     }
 }

@@ -8,6 +8,8 @@ mod counts;
 
 pub(crate) mod environment;
 
+mod remote;
+
 mod run;
 
 mod throttle;

@@ -220,6 +220,11 @@ impl EventSender {
 }
 
 impl EventRecorder {
+    /// Returns a recorder that writes with another client.
+    pub(crate) fn with_client(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
+    }
+
     /// Records an event of type Normal about `regarding`.
     ///
     /// `reason` is one word in CamelCase, `note` a sentence. Repeats are merged into a series. The

@@ -83,11 +83,20 @@ fn push(keys: &mut Vec<Key>, key: Key) {
 #[derive(Clone)]
 pub struct MapContext {
     cache: Cache,
+    cluster: Option<Arc<str>>,
 }
 
 impl MapContext {
-    pub(crate) fn new(cache: Cache) -> Self {
-        Self { cache }
+    /// Creates the context of a watch in an engaged cluster, or in the manager's own.
+    pub(crate) fn new(cache: Cache, cluster: Option<Arc<str>>) -> Self {
+        Self { cache, cluster }
+    }
+
+    /// Returns the name of the engaged cluster in which the object changed; `None` for the
+    /// manager's own cluster.
+    #[must_use]
+    pub fn cluster_name(&self) -> Option<&str> {
+        self.cluster.as_deref()
     }
 
     /// Selects objects of type `K` in the cache, to enqueue them. For example those that reference

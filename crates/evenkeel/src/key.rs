@@ -1,7 +1,8 @@
-//! Keys: namespace and name of an object.
+//! Keys: namespace and name of an object, and the cluster it is in.
 //!
 //! The cache is indexed by key, the workqueue holds keys, and a reconciler receives one. A key is
-//! one shared string, so that a clone only increments a reference count.
+//! one shared string, so that a clone only increments a reference count. The name of a cluster is
+//! part of that string, so that keys of operators of one cluster cost nothing more.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use kube::Resource;
 
 /// Namespace and name of an object; no namespace for a cluster-scoped one.
 ///
-/// Keys sort as the API server sorts lists: by `namespace/name` as text.
+/// Keys sort as the API server sorts lists: by `namespace/name` as text. In the workqueue, the key
+/// of an object in an [engaged cluster](crate::Clusters) also has the name of the cluster.
 ///
 /// ```
 /// use evenkeel::Key;
@@ -21,9 +23,18 @@ use kube::Resource;
 /// assert_eq!(key.name(), "web");
 /// assert_eq!(key.to_string(), "shop/web");
 /// assert_eq!(Key::cluster("node-1").namespace(), None);
+///
+/// let remote = key.in_cluster("east");
+/// assert_eq!((remote.cluster_name(), remote.as_str()), (Some("east"), "shop/web"));
+/// assert_eq!(remote.to_string(), "east:shop/web");
+/// assert_eq!(remote.without_cluster(), key);
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
+
+/// Encloses the name of the cluster at the start of a key: `%east%shop/web`. Names of objects and
+/// namespaces do not contain it.
+pub(crate) const CLUSTER_MARK: char = '%';
 
 impl Key {
     /// Creates the key of `name` in `namespace`; an empty namespace means none.
@@ -63,25 +74,55 @@ impl Key {
     /// Returns the namespace; `None` if cluster-scoped.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        self.0.split_once('/').map(|(namespace, _)| namespace)
+        self.as_str().split_once('/').map(|(namespace, _)| namespace)
     }
 
     /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.split_once('/').map_or(&self.0, |(_, name)| name)
+        let text = self.as_str();
+        text.split_once('/').map_or(text, |(_, name)| name)
     }
 
-    /// Returns the key as `namespace/name`, or the name if cluster-scoped.
+    /// Returns the key as `namespace/name`, or the name if cluster-scoped; without the cluster.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.parts().map_or(&self.0, |(_, local)| local)
     }
 
-    /// Returns the key of `name` in the same namespace.
+    /// Returns the key of `name` in the same namespace, and in the same cluster.
     #[must_use]
     pub fn sibling(&self, name: &str) -> Self {
-        Self::new(self.namespace(), name)
+        let key = Self::new(self.namespace(), name);
+        self.cluster_name().map(|cluster| key.in_cluster(cluster)).unwrap_or(key)
+    }
+
+    /// Returns the name of the engaged cluster; `None` for the manager's own cluster.
+    #[must_use]
+    pub fn cluster_name(&self) -> Option<&str> {
+        self.parts().map(|(cluster, _)| cluster)
+    }
+
+    /// Returns the key of the same namespace and name in an engaged cluster, for example to
+    /// [enqueue](crate::ControllerHandle::enqueue) it.
+    #[must_use]
+    pub fn in_cluster(&self, cluster: &str) -> Self {
+        Self(format!("{CLUSTER_MARK}{cluster}{CLUSTER_MARK}{}", self.as_str()).into())
+    }
+
+    /// Returns the key without the cluster, as the client and the cache of the cluster take it.
+    #[must_use]
+    pub fn without_cluster(&self) -> Self {
+        match self.parts() {
+            Some((_, local)) => Self(local.into()),
+            None => self.clone(),
+        }
+    }
+
+    /// Returns the name of the cluster, and namespace and name.
+    #[inline]
+    fn parts(&self) -> Option<(&str, &str)> {
+        self.0.strip_prefix(CLUSTER_MARK)?.split_once(CLUSTER_MARK)
     }
 }
 
@@ -94,12 +135,15 @@ impl std::borrow::Borrow<str> for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        if let Some(cluster) = self.cluster_name() {
+            write!(f, "{cluster}:")?;
+        }
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", &*self.0)
+        write!(f, "\"{self}\"")
     }
 }

@@ -100,6 +100,8 @@ pub mod queue;
 
 pub mod controller;
 
+mod clusters;
+
 mod context;
 
 mod reconcile;
@@ -129,6 +131,7 @@ pub mod manifest;
 pub use cache::event::ObjectEvent;
 pub use child::{AdoptError, OperationResult, child_name};
 pub use clock::Clock;
+pub use clusters::{Cluster, ClusterSelection, Clusters, EngageError};
 pub use condition::{Condition, ConditionStatus, Conditions};
 pub use context::{Context, StatusUpdate};
 pub use controller::{ControllerHandle, Watch};
@@ -161,8 +164,8 @@ pub mod prelude {
     pub use crate::manager::RegisterError;
     pub use crate::predicate::{self, Predicate};
     pub use crate::{
-        Action, Condition, ConditionStatus, Conditions, Context, ControllerHandle, Key, Kind,
-        Manager, MapContext, Reconciler, Result, Source, Watch, reconciler_fn, retry_after,
-        terminal,
+        Action, ClusterSelection, Condition, ConditionStatus, Conditions, Context,
+        ControllerHandle, Key, Kind, Manager, MapContext, Reconciler, Result, Source, Watch,
+        reconciler_fn, retry_after, terminal,
     };
 }

@@ -39,6 +39,7 @@ pub use crate::controller::environment::RegisterError;
 use crate::cache::{Cache, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::clusters::Clusters;
 use crate::controller::{ControllerBuilder, ControllerHandle, Environment, wait_retrying};
 use crate::error::{Error, Result};
 use crate::events::{EventRecorder, EventWriter};
@@ -231,6 +232,12 @@ impl Manager {
     #[must_use]
     pub fn metrics(&self) -> &Registry {
         &self.0.environment.metrics.registry
+    }
+
+    /// Returns the clusters besides the manager's own.
+    #[must_use]
+    pub fn clusters(&self) -> &Clusters {
+        &self.0.environment.clusters
     }
 
     /// Returns the wall clock.

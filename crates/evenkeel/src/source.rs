@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::handler::MapContext;
 use crate::key::Key;
@@ -63,16 +63,32 @@ impl Source {
         period: Duration,
         which: impl Fn(&MapContext) -> Vec<Key> + Send + 'static,
     ) -> Self {
+        // The first tick is that of the start.
+        let ticks = stream::unfold(None, move |ticks: Option<Interval>| async move {
+            let mut ticks = ticks.unwrap_or_else(|| {
+                let mut ticks = tokio::time::interval(period.max(SHORTEST));
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                ticks
+            });
+            ticks.tick().await;
+            Some(((), Some(ticks)))
+        });
+        Self::lookups(name, which, ticks)
+    }
+
+    /// Returns a source that enqueues the keys `which` returns at each item of `ticks`.
+    pub(crate) fn lookups(
+        name: &str,
+        which: impl Fn(&MapContext) -> Vec<Key> + Send + 'static,
+        ticks: impl Stream<Item = ()> + Send + 'static,
+    ) -> Self {
         let keys = move |cx: MapContext| -> BoxStream {
-            let mut ticks = tokio::time::interval(period.max(SHORTEST));
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let batches = stream::unfold((ticks, which, cx), |(mut ticks, which, cx)| async {
-                ticks.tick().await;
+            let batches = ticks.map(move |()| {
                 let keys = catch_unwind(AssertUnwindSafe(|| which(&cx))).unwrap_or_else(|_| {
-                    tracing::error!("function of interval source panicked");
+                    tracing::error!("function of a source panicked");
                     Vec::new()
                 });
-                Some((stream::iter(keys), (ticks, which, cx)))
+                stream::iter(keys)
             });
             Box::pin(batches.flatten())
         };

@@ -10,10 +10,12 @@ use super::ControllerHandle;
 use super::core::{Core, State};
 use super::counts::ReconcileCounters;
 use super::environment::{Environment, RegisterError};
+use super::remote::Remote;
 use super::run::Controller;
 use super::watches::{self, Watch, WatchError};
 use super::worker::Worker;
 use crate::cache::{DeclareError, TypeOptions};
+use crate::clusters::ClusterSelection;
 use crate::error::Error;
 use crate::handler::MapContext;
 use crate::journal::Journal;
@@ -45,6 +47,7 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// | read another type from the cache | [`reads`](Self::reads), [`reads_with`](Self::reads_with), [`reads_kind`](Self::reads_kind) |
 /// | set how the reconciled type is cached | [`cached`](Self::cached) |
 /// | ignore some events | [`filter_object`](Self::filter_object), [`filter`](Self::filter) |
+/// | reconcile objects of several clusters | [`clusters`](Self::clusters) |
 /// | reconcile in parallel | [`workers`](Self::workers) |
 /// | limit a reconcile | [`reconcile_timeout`](Self::reconcile_timeout) |
 ///
@@ -78,6 +81,7 @@ pub struct ControllerBuilder<'m, R, E = Error> {
     reads: Vec<(Kind, Option<TypeOptions>)>,
     sources: Vec<Source>,
     filter: Option<Predicate>,
+    clusters: ClusterSelection,
     needs_leader_election: bool,
     workers: usize,
     timeout: Duration,
@@ -98,6 +102,7 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             reads: Vec::new(),
             sources: Vec::new(),
             filter: None,
+            clusters: ClusterSelection::Own,
             needs_leader_election: true,
             workers: 1,
             timeout: TIMEOUT,
@@ -216,6 +221,20 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
         self
     }
 
+    /// Sets the clusters whose objects are reconciled; the manager's own unless set.
+    ///
+    /// In [engaged clusters](crate::Clusters) all watches and reads of the controller apply to each
+    /// cluster. The keys that a watch in a cluster enqueues are those of the same cluster, unless a
+    /// map function returns a key with a cluster. The reconciler gets the client of the object's
+    /// cluster.
+    ///
+    /// A cluster that does not respond does not delay the others, and the controller starts without
+    /// waiting for engaged clusters: reads of the reconciler wait for the cache of its cluster.
+    pub fn clusters(mut self, clusters: ClusterSelection) -> Self {
+        self.clusters = clusters;
+        self
+    }
+
     /// Sets whether the controller runs on the leader only; true unless set.
     ///
     /// **There is no leader election yet**: every replica runs the controller, whatever is set
@@ -268,14 +287,21 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
         let name: Arc<str> = name.unwrap_or_else(|| kind.kind().to_lowercase()).into();
         let client = environment.client.with_field_manager(&name);
         let cache = client.cache();
-        let mut watched = vec![primary];
-        watched.extend(watches);
+        let mut all = vec![primary];
+        all.extend(watches);
+        let selection = self.clusters;
+        let own = |watch: &Watch| selection.includes_own() && !watch.is_remote();
+        let watched: Vec<Watch> = all.iter().filter(|watch| own(watch)).cloned().collect();
+        all.retain(|watch| selection.includes_engaged() || watch.is_remote());
+        let remote_reads = if selection.includes_engaged() { reads.clone() } else { Vec::new() };
         let declared = |error: DeclareError| RegisterError::Watch {
             controller: name.to_string(),
             source: Box::new(WatchError::Declare(error)),
         };
+        let remote = Remote { watches: all, reads: remote_reads };
+        remote.declare(environment.clusters.declarations(), &name).map_err(declared)?;
         let mut read = Vec::with_capacity(reads.len());
-        for (kind, options) in reads {
+        for (kind, options) in reads.into_iter().filter(|_| selection.includes_own()) {
             watches::declare(cache, &kind, options, &name).map_err(declared)?;
             read.push(kind);
         }
@@ -291,6 +317,8 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             queue: Queue::new(self.queue),
             journal: Journal::new(JOURNAL),
             filter: self.filter,
+            selection,
+            clusters: environment.clusters.clone(),
             workers: self.workers,
             state: State::new(),
         });
@@ -298,6 +326,7 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             worker: Worker::new(core.clone(), reconciler, self.timeout, environment),
             watched,
             reads: read,
+            remote,
             sources,
             cache_sync_timeout: self.cache_sync_timeout,
         };

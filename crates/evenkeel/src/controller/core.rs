@@ -8,6 +8,7 @@ use super::Phase;
 use super::counts::ReconcileCounters;
 use crate::cache::Cache;
 use crate::client::Client;
+use crate::clusters::{ClusterSelection, Clusters};
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::kind::Kind;
@@ -24,6 +25,9 @@ pub(super) struct Core {
     pub(super) journal: Journal,
     /// The filter of all watches.
     pub(super) filter: Option<Predicate>,
+    /// The clusters whose objects it reconciles.
+    pub(super) selection: ClusterSelection,
+    pub(super) clusters: Clusters,
     pub(super) workers: usize,
     pub(super) state: State,
     pub(super) counters: ReconcileCounters,

@@ -9,6 +9,7 @@ use super::ControllerHandle;
 use super::watches::WatchError;
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::clusters::Clusters;
 use crate::error::Result;
 use crate::events::EventSender;
 use crate::journal::Record;
@@ -22,6 +23,7 @@ pub(crate) type OnReconcile = Arc<dyn Fn(&Record) + Send + Sync>;
 /// The environment of the controllers of one manager.
 pub(crate) struct Environment {
     pub(crate) client: Client,
+    pub(crate) clusters: Clusters,
     pub(crate) clock: Clock,
     pub(crate) event_sender: EventSender,
     pub(crate) on_reconcile: Option<OnReconcile>,
@@ -68,13 +70,15 @@ impl Environment {
     pub(crate) fn new(
         client: Client,
         clock: Clock,
-        random: Random,
+        mut random: Random,
         event_sender: EventSender,
         on_reconcile: Option<OnReconcile>,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let clusters = Clusters::new(&client, Random::new(random.next()));
         Self {
             client,
+            clusters,
             clock,
             event_sender,
             on_reconcile,

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Phase;
 use super::core::Core;
+use super::remote::Remote;
 use super::watches::{Watch, WatchGuard};
 use super::worker::{Worker, message};
 use crate::cache::{Informer, SyncError};
@@ -28,6 +29,7 @@ pub(crate) struct Controller<R, E> {
     pub(super) watched: Vec<Watch>,
     /// Types it reads without watching their changes.
     pub(super) reads: Vec<Kind>,
+    pub(super) remote: Remote,
     pub(super) sources: Vec<Source>,
     pub(super) cache_sync_timeout: Duration,
 }
@@ -35,7 +37,7 @@ pub(crate) struct Controller<R, E> {
 impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Controller<R, E> {
     /// Runs until `stop`, then waits for running reconciles. Dropping the future cancels them.
     pub(crate) async fn run(self, stop: CancellationToken) -> Result<()> {
-        let Self { worker, watched, reads, sources, cache_sync_timeout } = self;
+        let Self { worker, watched, reads, remote, sources, cache_sync_timeout } = self;
         let core = worker.core.clone();
         let ended = Ended(core.clone());
         let mut guards = Vec::with_capacity(watched.len());
@@ -47,6 +49,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Controller<R, E> {
             informers.push(core.cache().informer(kind)?);
         }
         let mut tasks = JoinSet::new();
+        tasks.spawn(remote.follow(core.clone()));
         let (late, early): (Vec<_>, Vec<_>) = sources.into_iter().partition(Source::looks_up);
         for source in early {
             tasks.spawn(feed(source, core.clone()));
@@ -98,7 +101,7 @@ impl Drop for Ended {
 }
 
 async fn feed(source: Source, core: Arc<Core>) {
-    let (name, mut keys) = source.start(MapContext::new(core.cache().clone()));
+    let (name, mut keys) = source.start(MapContext::new(core.cache().clone(), None));
     loop {
         match AssertUnwindSafe(keys.next()).catch_unwind().await {
             Ok(Some(key)) => core.queue.add(key, Cause::External(name.clone())),

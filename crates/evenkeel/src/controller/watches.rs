@@ -11,6 +11,7 @@ use crate::cache::event::ObjectEvent;
 use crate::cache::{
     Cache, DeclareError, Entry, Informer, Meta, ReadError, Subscription, TypeOptions,
 };
+use crate::clusters::Cluster;
 use crate::handler::{Handler, MapContext};
 use crate::key::Key;
 use crate::kind::{AnyObject, Kind, Object};
@@ -40,6 +41,8 @@ pub struct Watch {
     metadata_suffices: bool,
     /// Enqueues all objects at the resync interval.
     resync: bool,
+    /// Watches engaged clusters, not the manager's own.
+    remote: bool,
 }
 
 impl Watch {
@@ -89,7 +92,15 @@ impl Watch {
     }
 
     fn new(kind: Kind, handler: Handler) -> Self {
-        Self { kind, handler, filter: None, options: None, metadata_suffices: false, resync: false }
+        Self {
+            kind,
+            handler,
+            filter: None,
+            options: None,
+            metadata_suffices: false,
+            resync: false,
+            remote: false,
+        }
     }
 
     /// Also enqueues at the resync interval of the type, every ten hours unless its cache options
@@ -106,6 +117,33 @@ impl Watch {
             None => predicate,
         });
         self
+    }
+
+    /// Watches all [engaged clusters](crate::Clusters) instead of the manager's own, for children in
+    /// other clusters than the reconciled object.
+    ///
+    /// The keys are those of the reconciled objects in the manager's own cluster, unless the
+    /// controller [reconciles objects of engaged clusters](super::ControllerBuilder::clusters). An
+    /// owner cannot be in another cluster, so they are found by a label or an annotation:
+    ///
+    /// ```
+    /// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+    /// use evenkeel::prelude::*;
+    ///
+    /// let copies = Watch::mapped(|copy: &ConfigMap, _| {
+    ///     let original = copy.labels().get("example.com/copy-of");
+    ///     original.map(|name| Key::of(copy).sibling(name)).into_iter().collect()
+    /// });
+    /// # let _ =
+    /// copies.in_engaged_clusters();
+    /// ```
+    pub fn in_engaged_clusters(mut self) -> Self {
+        self.remote = true;
+        self
+    }
+
+    pub(super) fn is_remote(&self) -> bool {
+        self.remote
     }
 
     /// Requests only metadata from the server.
@@ -261,14 +299,27 @@ impl fmt::Debug for WatchGuard {
 }
 
 impl Core {
-    /// Connects a watch to the queue.
+    /// Connects a watch in the manager's own cluster to the queue.
     pub(super) fn attach(&self, watch: Watch) -> Result<WatchGuard, WatchError> {
-        watch.declare_at_start(self.cache(), &self.name)?;
-        let informer = self.cache().informer(&watch.kind)?;
-        let cx = MapContext::new(self.cache().clone());
+        self.attach_to(watch, self.cache(), None)
+    }
+
+    /// Connects a watch in a cluster, with its cache, to the queue.
+    pub(super) fn attach_to(
+        &self,
+        watch: Watch,
+        cache: &Cache,
+        cluster: Option<&Cluster>,
+    ) -> Result<WatchGuard, WatchError> {
+        watch.declare_at_start(cache, &self.name)?;
+        let informer = cache.informer(&watch.kind)?;
+        let cluster = cluster.map(|cluster| cluster.shared_name().clone());
+        let cx = MapContext::new(cache.clone(), cluster.clone());
         let (queue, all) = (self.queue.clone(), self.filter.clone());
         let own = Origin::own(watch.kind.clone());
-        let itself = watch.kind == self.kind;
+        // The cluster of the keys: that of the watch, unless the reconciled objects are elsewhere.
+        let keys_in = cluster.clone().filter(|_| self.selection.includes_engaged());
+        let itself = watch.kind == self.kind && keys_in == cluster;
         let resync = watch.resync;
         let on_event = move |event: ObjectEvent| {
             let passes = |filter: &Option<Predicate>| {
@@ -282,7 +333,16 @@ impl Core {
                 let origin = if itself && key == *object.meta().key() {
                     own.clone()
                 } else {
-                    Origin::other(object.kind().clone(), object.meta().key().clone())
+                    let changed = object.meta().key();
+                    let changed = match &cluster {
+                        Some(cluster) => changed.in_cluster(cluster),
+                        None => changed.clone(),
+                    };
+                    Origin::other(object.kind().clone(), changed)
+                };
+                let key = match &keys_in {
+                    Some(cluster) if key.cluster_name().is_none() => key.in_cluster(cluster),
+                    _ => key,
                 };
                 let options =
                     AddOptions { priority: Some(priority(&event)), ..AddOptions::default() };

@@ -16,6 +16,7 @@ use super::core::Core;
 use super::environment::{Environment, OnReconcile};
 use super::throttle::{Throttle, ThrottleDelay};
 use crate::clock::Clock;
+use crate::clusters::Cluster;
 use crate::context::{CompletedCleanups, Context, StatusFields};
 use crate::error::{Error, Retry};
 use crate::events::EventRecorder;
@@ -76,6 +77,12 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
     }
 
     async fn process(&self, mut item: Item<Key, Causes>) {
+        let cluster = item.key.cluster_name().map(|name| self.core.clusters.get(name));
+        // The keys of a disengaged cluster are dropped.
+        let Ok(cluster) = cluster.map(|cluster| cluster.ok_or(())).transpose() else {
+            self.core.queue.forget(&item.key);
+            return item.done();
+        };
         let causes = std::mem::take(&mut item.causes);
         let id = ReconcileId(self.random.lock().next());
         // At the highest level, so that every line logged inside it names the object.
@@ -83,6 +90,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
             "reconcile",
             controller = %self.core.name,
             kind = self.core.kind.kind(),
+            cluster = item.key.cluster_name(),
             namespace = item.key.namespace(),
             name = item.key.name(),
             reconcile_id = %id,
@@ -90,7 +98,10 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
         let (started, begun) = (self.clock.now(), Instant::now());
         let operations = OperationLog::default();
         let active = self.core.counters.begin();
-        let ended = self.reconcile(&item, &causes, &operations).instrument(span.clone()).await;
+        let ended = self
+            .reconcile(&item, cluster.as_ref(), &causes, &operations)
+            .instrument(span.clone())
+            .await;
         let duration = begun.elapsed();
         drop(active);
 
@@ -149,23 +160,34 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
     async fn reconcile(
         &self,
         item: &Item<Key, Causes>,
+        cluster: Option<&Cluster>,
         causes: &Causes,
         operations: &OperationLog,
     ) -> Ended {
-        let client = self.core.client.recording(operations.clone());
+        let (client, event_recorder) = match cluster {
+            None => (self.core.client.clone(), self.event_recorder.clone()),
+            Some(cluster) => {
+                let client = cluster.client().with_shared_field_manager(&self.core.name);
+                (client.clone(), self.event_recorder.with_client(client))
+            }
+        };
+        let client = client.recording(operations.clone());
         let run = async {
             let kind = self.core.kind.clone();
+            let key = item.key.without_cluster();
             let context = Context {
-                key: item.key.clone(),
-                object: client.get_as::<R::Object>(kind.clone(), &item.key).await?,
+                object: client.get_as::<R::Object>(kind.clone(), &key).await?,
+                key,
                 kind,
                 client,
+                cluster: cluster.map(|cluster| cluster.shared_name().clone()),
+                clusters: self.core.clusters.clone(),
                 causes: causes.clone(),
                 failures: item.failures,
                 clock: self.clock.clone(),
                 completed_cleanups: self.completed_cleanups.clone(),
                 status_fields: self.status_fields.clone(),
-                event_recorder: self.event_recorder.clone(),
+                event_recorder,
             };
             self.reconciler.reconcile(&context).await.map_err(Into::<Error>::into)
         };
@@ -174,6 +196,19 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
                 Some(Ok(action)) => Ended::Done(action),
                 Some(Err(error)) => Ended::Failed(retry_policy(&*error), error.into()),
                 None => Ended::TimedOut(self.timeout),
+            }
+        };
+        let disengaged = async {
+            match cluster {
+                Some(cluster) => cluster.disengaged().await,
+                None => std::future::pending().await,
+            }
+        };
+        let run = async {
+            tokio::select! {
+                biased;
+                ended = run => ended,
+                () = disengaged => Ended::Done(Action::done()),
             }
         };
         // All user code runs inside this block, destructors and `Display` of errors included. A

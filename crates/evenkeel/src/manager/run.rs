@@ -98,7 +98,7 @@ impl Tasks {
 }
 
 pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
-    let Environment { client, clock, lifecycle, .. } = &inner.environment;
+    let Environment { client, clusters, clock, lifecycle, .. } = &inner.environment;
     if !lifecycle.begin() {
         return Err(RunError::AlreadyRun);
     }
@@ -115,7 +115,7 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     };
     let (outcome, ()) = future::join(work, events).await;
     // Handlers that block their thread cannot be awaited.
-    let _ = timeout(CANCELLED, client.cache().stop()).await;
+    let _ = timeout(CANCELLED, future::join(client.cache().stop(), clusters.stop())).await;
     drop(guard);
     outcome
 }
@@ -216,5 +216,6 @@ impl Drop for RunGuard<'_> {
         self.0.release_caches();
         // The first poll stops all watches; only a run that is not cancelled waits for them.
         let _ = self.0.environment.client.cache().stop().now_or_never();
+        self.0.environment.clusters.abort();
     }
 }

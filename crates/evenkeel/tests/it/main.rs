@@ -10,6 +10,8 @@
 
 mod acceptance;
 
+mod clusters;
+
 mod costs;
 
 mod doubts;
