@@ -247,7 +247,10 @@ enum Outcome {
 
 impl Outcome {
     fn broken(sequence: &Sequence, error: &RunError) -> Self {
-        Self::Broken(format!("{}: {error}", sequence.name))
+        let first: &dyn std::error::Error = error;
+        let causes = std::iter::successors(Some(first), |error| error.source());
+        let causes: Vec<String> = causes.map(ToString::to_string).collect();
+        Self::Broken(format!("{}: {}", sequence.name, causes.join(": ")))
     }
 
     /// Returns the outcome of a sequence that differed and was run again. Timing of watches and

@@ -85,7 +85,7 @@ fn is_zero(status: &u16) -> bool {
 #[non_exhaustive]
 pub enum RunError {
     /// The connection failed.
-    #[error("step {step}: {source}")]
+    #[error("step {step}: the connection failed")]
     Connection {
         /// Number of the step, starting at one.
         step: usize,
@@ -93,13 +93,13 @@ pub enum RunError {
         source: ClientError,
     },
     /// The server failed to compact or restart.
-    #[error("compaction: {0}")]
+    #[error("the server failed to compact or restart")]
     Compact(#[from] StartError),
     /// Another sequence that compacts together with this one failed.
     #[error("abandoned because the server failed to compact")]
     Abandoned,
     /// The step is not a valid request.
-    #[error("step {step}: not a request: {source}")]
+    #[error("step {step}: not a request")]
     Step {
         /// Number of the step, starting at one.
         step: usize,

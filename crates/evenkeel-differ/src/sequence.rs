@@ -154,7 +154,7 @@ pub struct Until {
 #[non_exhaustive]
 pub enum SequenceError {
     /// The file cannot be read.
-    #[error("{path}: {source}")]
+    #[error("cannot read {path}")]
     File {
         /// Path of the file.
         path: String,

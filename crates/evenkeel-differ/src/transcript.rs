@@ -41,7 +41,7 @@ struct Line {
 
 /// Why a file is not a valid transcript.
 #[derive(Debug, thiserror::Error)]
-#[error("line {line}: {source}")]
+#[error("line {line} is invalid")]
 pub struct TranscriptError {
     line: usize,
     source: serde_json::Error,
