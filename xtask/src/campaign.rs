@@ -7,8 +7,11 @@ use std::error::Error;
 use std::process::Command;
 
 /// The campaigns and the arguments of `cargo` that run their tests.
-const CAMPAIGNS: &[(&str, &[&str])] =
-    &[("finalizers", &["test", "-p", "evenkeel-cluster", "--lib", "finalizers::model"])];
+const CAMPAIGNS: &[(&str, &[&str])] = &[
+    ("finalizers", &["test", "-p", "evenkeel-cluster", "--lib", "finalizers::model"]),
+    ("handovers", &["test", "-p", "evenkeel", "--test", "it", "handovers::", "--", "--nocapture"]),
+    ("stops", &["test", "-p", "evenkeel", "--test", "it", "stops::", "--", "--nocapture"]),
+];
 
 /// The environment variable that passes the seeds to the tests.
 const SEEDS: &str = "EVENKEEL_SEEDS";

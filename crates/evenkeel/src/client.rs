@@ -16,6 +16,8 @@ mod dynamic;
 
 mod error;
 
+mod fenced;
+
 mod install;
 
 mod lazy;
@@ -42,6 +44,7 @@ mod write;
 
 use std::sync::Arc;
 
+pub(crate) use api_request::ApiRequest;
 pub use delete::{Delete, DeleteCollection};
 pub use dynamic::{Dynamic, DynamicLive};
 pub use error::{Error, ErrorKind};
@@ -58,12 +61,14 @@ pub use crate::request_info::{RequestInfo, Target};
 pub use crate::select::Select;
 
 use crate::cache::Cache;
-use crate::connect::Transport;
+use crate::connect::{ConfigError, Transport};
+use crate::fence::Fence;
 use crate::journal::OperationLog;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::random::Random;
 use applied::Applied;
+use fenced::FencedClients;
 use parking_lot::Mutex;
 use warnings::Warnings;
 
@@ -90,6 +95,8 @@ pub struct Client {
     requestor: Requestor,
     /// Records the reads and writes of a reconcile for the journal.
     operations: Option<OperationLog>,
+    /// Those of the other clusters, if the client is that of leader-bound work.
+    fenced: Option<Arc<FencedClients>>,
 }
 
 /// Names the sender of a request, in the extensions of the request.
@@ -125,7 +132,7 @@ impl Client {
         let shared = Arc::new(Shared { http, cache, applied, warnings, random });
         let field_manager: Arc<str> = field_manager.into();
         let requestor = Requestor(field_manager.clone());
-        Self { shared, field_manager, requestor, operations: None }
+        Self { shared, field_manager, requestor, operations: None, fenced: None }
     }
 
     /// Marks the cached state of the object as unknown: the next read of it is a live read.
@@ -165,9 +172,39 @@ impl Client {
         Self { requestor: Requestor(name.into()), ..self.clone() }
     }
 
-    /// Returns this client for another cluster: with the connection and the cache of `other`.
+    /// Returns this client for another cluster: with the connection and the cache of `other`. It is
+    /// fenced if this client is.
     pub(crate) fn in_cluster(&self, other: &Self) -> Self {
-        Self { shared: other.shared.clone(), ..self.clone() }
+        let shared = match &self.fenced {
+            Some(fenced) => fenced.of(other),
+            None => other.shared.clone(),
+        };
+        Self { shared, ..self.clone() }
+    }
+
+    /// Returns the same client for leader-bound work: its requests are sent only while this process
+    /// is the leader.
+    pub(crate) fn fenced(&self, fence: &Fence) -> Self {
+        let fenced =
+            Self { fenced: Some(Arc::new(FencedClients::new(fence.clone()))), ..self.clone() };
+        fenced.in_cluster(self)
+    }
+
+    /// Returns the same client with connections of its own.
+    pub(crate) async fn separate(&self) -> Result<Self, ConfigError> {
+        Ok(self.with_transport(self.shared.http.separate().await?))
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.shared.http
+    }
+
+    /// Returns a client of the same cache. It does not share the record of what was applied, without
+    /// which an apply is sent although it changes nothing.
+    fn with_transport(&self, http: Transport) -> Self {
+        let random = Random::new(self.shared.random.lock().next());
+        let client = Self::new(http, self.cache().clone(), &self.field_manager, random);
+        Self { requestor: self.requestor.clone(), ..client }
     }
 
     /// Returns the same client, recording its operations for the journal.

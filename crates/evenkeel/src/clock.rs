@@ -1,10 +1,15 @@
-//! The injected wall clock, for conditions, events and the journal.
+//! The injected clocks: wall-clock time for conditions, events and the journal, and a monotonic clock
+//! for leases.
+
+mod monotonic;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
+
+pub use monotonic::MonotonicClock;
 
 /// A wall clock.
 ///
@@ -29,6 +34,11 @@ impl Clock {
     #[must_use]
     pub fn starting_at(start: Timestamp) -> Self {
         Self(Some(Arc::new((start, Instant::now()))))
+    }
+
+    /// Returns whether it follows tokio's clock.
+    pub(crate) fn follows_tokio(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Returns the current time.

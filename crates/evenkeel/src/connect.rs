@@ -44,6 +44,7 @@ use self::resolve::TimedResolver;
 pub(crate) use self::transport::Transport;
 
 use crate::error::{BoxError, causes, chain};
+use crate::fence::{FencedBody, Term};
 
 /// The idle time before the first TCP keepalive probe.
 const KEEPALIVE_TIME: Duration = Duration::from_secs(15);
@@ -74,12 +75,7 @@ async fn open(access: Access, observer: Observer) -> Result<Transport, ConfigErr
     let failed = |error: kube::Error| ConfigError::Client(error.into());
     let namespace = config.default_namespace.clone();
     match stack(&config, &observer).map_err(failed)? {
-        Some(stack) => {
-            let current = Mutex::new(Current { stack, number: 0 });
-            let read = <_>::default();
-            let reloading = Reloading(Arc::new(Shared { access, current, read, observer }));
-            Ok(Transport::direct(reloading, namespace))
-        }
+        Some(stack) => Ok(Transport::direct(Reloading::new(access, stack, observer), &namespace)),
         None => {
             let client = kube::Client::try_from(config).map_err(failed)?;
             Ok(Transport::observed(client, observer))
@@ -109,12 +105,13 @@ fn stack(config: &kube::Config, observer: &Observer) -> Result<Option<Stack>, ku
     if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
         return Ok(None);
     }
-    let client: hyper_util::client::legacy::Client<_, Body> =
+    let client: hyper_util::client::legacy::Client<_, FencedBody<Body>> =
         hyper_util::client::legacy::Builder::new(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .build(connector);
     let client = client
+        .map_request(fenced)
         .map_err(BoxError::from)
         .map_response(|response| response.map(|body| body.map_err(BoxError::from).boxed_unsync()));
     let client = config.extra_headers_layer()?.layer(client);
@@ -123,6 +120,12 @@ fn stack(config: &kube::Config, observer: &Observer) -> Result<Option<Stack>, ku
         Some(auth) => BoxCloneService::new(base.layer(auth.layer(client))),
         None => BoxCloneService::new(base.layer(client)),
     }))
+}
+
+/// Fences the body of a request of leader-bound work.
+fn fenced(mut request: Request<Body>) -> Request<FencedBody<Body>> {
+    let term = request.extensions_mut().remove::<Term>();
+    request.map(|body| FencedBody::new(body, term))
 }
 
 /// A service that reloads its configuration.
@@ -176,6 +179,22 @@ impl Reloading {
             self.0.reload(number).await;
         }
         response
+    }
+}
+
+impl Reloading {
+    /// Returns a service with its own connections.
+    async fn separate(&self) -> Result<Option<Self>, ConfigError> {
+        let access = self.0.access.clone();
+        let config = access.load().await?;
+        let observer = self.0.observer.unlimited();
+        let stack = stack(&config, &observer).map_err(|error| ConfigError::Client(error.into()))?;
+        Ok(stack.map(|stack| Self::new(access, stack, observer)))
+    }
+
+    fn new(access: Access, stack: Stack, observer: Observer) -> Self {
+        let current = Mutex::new(Current { stack, number: 0 });
+        Self(Arc::new(Shared { access, current, read: <_>::default(), observer }))
     }
 }
 

@@ -57,6 +57,7 @@ pub struct Context<K> {
     /// The engaged cluster of the object; none for the manager's own.
     pub(crate) cluster: Option<Arc<str>>,
     pub(crate) clusters: Clusters,
+    pub(crate) fencing_token: Option<u64>,
 }
 
 impl<K: AnyObject> Context<K> {
@@ -94,6 +95,17 @@ impl<K: AnyObject> Context<K> {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Returns a number that is higher for each leader than for those before it, if this controller
+    /// has [leader election](crate::leader): how often the Lease has changed hands. It may start again
+    /// only if the Lease is deleted and no process is left that has seen it.
+    ///
+    /// A system outside the cluster that rejects numbers lower than the highest it has seen is safe
+    /// from the late requests of a former leader.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.fencing_token
     }
 
     /// Returns the client. The journal records its operations for this reconcile.
@@ -172,6 +184,7 @@ impl<K> Clone for Context<K> {
             event_recorder: self.event_recorder.clone(),
             cluster: self.cluster.clone(),
             clusters: self.clusters.clone(),
+            fencing_token: self.fencing_token,
         }
     }
 }

@@ -76,6 +76,9 @@ pub enum Phase {
     Syncing(Vec<String>),
     /// The caches have not synced within the timeout, for this reason. The watches are retried.
     SyncTimedOut(String),
+    /// The caches have synced and the queue has every object; the controller waits until this process
+    /// is the leader.
+    Standby,
     /// The workers run.
     Running,
     /// The controller has stopped.
@@ -95,11 +98,12 @@ impl ControllerHandle {
         self.0.state.get()
     }
 
-    /// Waits until the caches of the types it watches and reads have synced and its workers run.
+    /// Waits until the caches of the types it watches and reads have synced and its workers run, or
+    /// wait until this process is the leader.
     ///
     /// Returns false if the controller has stopped.
     pub async fn wait_until_synced(&self) -> bool {
-        self.0.state.running().await
+        self.0.state.synced().await
     }
 
     /// Returns the journal of its latest reconciles.

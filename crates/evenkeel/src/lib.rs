@@ -14,6 +14,7 @@
 //! - [`ControllerBuilder`](controller::ControllerBuilder) configures what a controller watches,
 //!   with [`predicate`]s to filter events;
 //! - [`Client`](client::Client) reads from the cache and writes to the API server;
+//! - [`leader`] elects one of several replicas;
 //! - [`cache`], [`queue`] and [`journal`] give access to the internals.
 //!
 //! # Foreign crates
@@ -67,6 +68,8 @@ mod request_info;
 
 mod clock;
 
+mod fence;
+
 mod random;
 
 mod query;
@@ -97,6 +100,8 @@ mod handler;
 
 // Controllers.
 pub mod queue;
+
+pub mod leader;
 
 pub mod controller;
 

@@ -14,8 +14,8 @@ use crate::error::Result;
 pub(crate) enum Group {
     /// Runnables and controllers that do not need leader election.
     EveryReplica,
-    /// Runnables and controllers of the leader; every replica runs them until there is leader
-    /// election.
+    /// Runnables and controllers of the leader. They wait for the election themselves, so that a
+    /// standby fills its caches.
     LeaderElection,
 }
 

@@ -1,11 +1,11 @@
 //! The manager: starts and stops everything an operator runs.
 //!
-//! There is no leader election yet: every replica acts as the leader. Run one replica.
-//!
 //! A manager owns one cluster's client and cache, the controllers and other runnables. It starts
 //! `caches → runnables of every replica → runnables of the leader` and stops them gracefully: intake
-//! stops first, running reconciles get the grace period, then what is left is cancelled. There is
-//! no global state: several managers can run in one process.
+//! stops first, running reconciles get the grace period, then what is left is cancelled. With
+//! [leader election](crate::leader) the runnables of the leader wait until this process is elected,
+//! and the lease is released when they have ended. There is no global state: several managers can run
+//! in one process.
 
 mod args;
 
@@ -44,6 +44,7 @@ use crate::controller::{ControllerBuilder, ControllerHandle, Environment, wait_r
 use crate::error::{Error, Result};
 use crate::events::{EventRecorder, EventWriter};
 use crate::kind::{Kind, Object};
+use crate::leader::LeaderElectionHandle;
 use crate::lifecycle::{Group, Pending, Stopping};
 use crate::metrics::Registry;
 use crate::reconcile::Reconciler;
@@ -221,6 +222,34 @@ impl Manager {
         &self.0.environment.client
     }
 
+    /// Returns the client of leader-bound work other than reconcilers: its requests, also those of its
+    /// `kube` client, are refused unless this process is the leader. Without leader election it is the
+    /// same as [`client`](Manager::client).
+    #[must_use]
+    pub fn leader_client(&self) -> Client {
+        let environment = &self.0.environment;
+        environment.elections.leadership(None).client(&environment.client).clone()
+    }
+
+    /// Returns the fencing token of the current term, if this process is the leader; see
+    /// [`Context::fencing_token`](crate::Context::fencing_token).
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.0.environment.elections.leadership(None).transitions()
+    }
+
+    /// Waits until this process is the leader; returns immediately without leader election.
+    pub async fn elected(&self) {
+        self.0.environment.elections.leadership(None).granted().await;
+    }
+
+    /// Returns the elections that this process takes part in: that of the manager first, then those
+    /// of controllers with [their own lease](ControllerBuilder::lease).
+    #[must_use]
+    pub fn leader_elections(&self) -> Vec<LeaderElectionHandle> {
+        self.0.environment.elections.handles()
+    }
+
     /// Returns the cache.
     #[must_use]
     pub fn cache(&self) -> &Cache {
@@ -320,11 +349,15 @@ impl Manager {
     /// When the manager is stopping.
     pub fn add<R: Runnable>(&self, runnable: R) -> Result<(), RegisterError> {
         let name = std::any::type_name::<R>();
-        let group = Group::of(runnable.needs_leader_election());
-        self.push(Pending::new(group, name, move |stop| runnable.run(Stop(stop))))
+        if !runnable.needs_leader_election() {
+            let run = move |stop| runnable.run(Stop(stop));
+            return self.push(Pending::new(Group::of(false), name, run));
+        }
+        self.spawn(name, move |stop| runnable.run(stop))
     }
 
-    /// Adds a function that needs leader election; see [`Runnable::needs_leader_election`].
+    /// Adds a function that needs leader election; see [`Runnable::needs_leader_election`]. It should
+    /// use [`leader_client`](Manager::leader_client).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -344,7 +377,9 @@ impl Manager {
     /// ```
     ///
     /// # Errors
-    /// When the manager is stopping.
+    /// When the manager is stopping, or a lost leader becomes a standby
+    /// ([`LeaderElection::reelect`](crate::leader::LeaderElection::reelect)): the function cannot be
+    /// called again.
     pub fn spawn<F>(
         &self,
         name: &str,
@@ -353,7 +388,33 @@ impl Manager {
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        self.push(Pending::new(Group::of(true), name, move |stop| run(Stop(stop))))
+        let elections = &self.0.environment.elections;
+        if elections.reelect() {
+            return Err(RegisterError::RunsOnce(name.to_owned()));
+        }
+        let leadership = elections.leadership(None);
+        self.push(Pending::new(Group::of(true), name, move |stop| {
+            leadership.run_once(stop, |stop| run(Stop(stop)))
+        }))
+    }
+
+    /// Adds a function that needs leader election and is called in each term of this process;
+    /// otherwise as [`spawn`](Manager::spawn).
+    ///
+    /// # Errors
+    /// When the manager is stopping.
+    pub fn spawn_each_term<F>(
+        &self,
+        name: &str,
+        run: impl Fn(Stop) -> F + Send + Sync + 'static,
+    ) -> Result<(), RegisterError>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let leadership = self.0.environment.elections.leadership(None);
+        self.push(Pending::new(Group::of(true), name, move |stop| {
+            leadership.run_each_term(stop, move |stop| run(Stop(stop)))
+        }))
     }
 
     /// Adds a function that runs on every replica; otherwise as [`spawn`](Manager::spawn).
@@ -381,7 +442,7 @@ impl Manager {
         self.0.environment.controllers()
     }
 
-    /// Returns the readiness of the controllers and caches.
+    /// Returns the readiness of the controllers, caches and elections. A standby is ready.
     ///
     /// ```no_run
     /// # fn example(manager: &evenkeel::Manager) {
@@ -392,11 +453,11 @@ impl Manager {
     /// ```
     #[must_use]
     pub fn readiness(&self) -> Readiness {
-        readiness::of(&self.controllers(), self.cache())
+        readiness::of(&self.controllers(), self.cache(), &self.leader_elections())
     }
 
     /// Waits until the manager runs, its caches have synced and the workers of all controllers
-    /// registered by then have started.
+    /// registered by then have started, or stand by.
     ///
     /// There is no timeout: a type that the API server refuses or does not serve blocks this until
     /// it is available. [`readiness`](Manager::readiness) names it.
@@ -438,8 +499,9 @@ impl Manager {
     /// the program takes longer after this has returned.
     ///
     /// # Errors
-    /// The error of a runnable, or [`RunError::ShutdownTimedOut`] if some did not stop within the
-    /// grace period.
+    /// The error of a runnable, [`RunError::ShutdownTimedOut`] if some did not stop within the grace
+    /// period, or [`RunError::LeaderElectionLost`] if this process was the leader and is no longer:
+    /// the process should exit.
     pub async fn run(self) -> Result<(), RunError> {
         let stop = self.0.stop.clone();
         signal::watch(self.0.grace_period, move || stop.cancel()).await;

@@ -44,16 +44,9 @@
 //!
 //! Native histograms are not exported: the text format cannot represent them.
 
-#[expect(
-    dead_code,
-    reason = "the names are defined before leader election, webhooks and certificates use them"
-)]
+#[expect(dead_code, reason = "the names are defined before webhooks and certificates use them")]
 mod certificates;
 
-#[expect(
-    dead_code,
-    reason = "the names are defined before leader election, webhooks and certificates use them"
-)]
 mod leader;
 
 mod process;
@@ -62,10 +55,7 @@ mod reconcile;
 
 mod rest_client;
 
-#[expect(
-    dead_code,
-    reason = "the names are defined before leader election, webhooks and certificates use them"
-)]
+#[expect(dead_code, reason = "the names are defined before webhooks and certificates use them")]
 mod webhook;
 
 pub use evenkeel_metrics::{
@@ -74,7 +64,7 @@ pub use evenkeel_metrics::{
 };
 
 pub(crate) use certificates::CertificateMetrics;
-pub(crate) use leader::LeaderFamilies;
+pub(crate) use leader::{LeaderFamilies, LeaderMetrics};
 pub(crate) use reconcile::{ReconcileFamilies, ReconcileMetrics};
 pub(crate) use rest_client::{Request, RestClientMetrics};
 pub(crate) use webhook::WebhookFamilies;
@@ -85,7 +75,6 @@ pub(crate) struct Metrics {
     pub(crate) registry: Registry,
     pub(crate) reconciles: ReconcileFamilies,
     pub(crate) rest_client: RestClientMetrics,
-    #[expect(dead_code, reason = "for leader election")]
     pub(crate) leader: LeaderFamilies,
     #[expect(dead_code, reason = "for webhooks")]
     pub(crate) webhooks: WebhookFamilies,

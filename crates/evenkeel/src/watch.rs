@@ -150,6 +150,8 @@ pub(crate) struct Reflector {
     expired_early: bool,
     /// Whether this server sends bookmarks.
     sends_bookmarks: bool,
+    /// Whether the last failure was not an expiration.
+    unavailable: bool,
     /// Since when requests have been failing, if they are.
     failing_since: Option<Instant>,
     /// Whether the last reported health is `Connected`.
@@ -180,6 +182,7 @@ impl Reflector {
             pages_anyway: false,
             expired_early: false,
             sends_bookmarks: false,
+            unavailable: false,
             failing_since: None,
             reported_connected: false,
         }
@@ -230,6 +233,12 @@ impl Reflector {
 
     /// Waits for the backoff after a failure.
     async fn back_off(&mut self, error: &Error) {
+        let relist = error.is_expired() || matches!(error, Error::OtherHistory);
+        // The server is available again after an outage, and only has another state: the long wait
+        // of the outage is over. Expirations that follow each other wait longer and longer.
+        if std::mem::replace(&mut self.unavailable, !relist) && relist {
+            self.backoff.reset();
+        }
         sleep(self.backoff.delay(error.retry_after())).await;
     }
 

@@ -98,6 +98,10 @@ impl ApiRequest {
     /// Sends the request; returns the response body, or the Status of an error.
     pub(crate) async fn send(self, client: &Client) -> Result<Bytes, Error> {
         self.check()?;
+        if let Err(error) = client.shared.http.check() {
+            let (request_info, reason) = (self.request_info, error.to_string());
+            return Err(ErrorKind::NotSent { request_info, reason }.into());
+        }
         let Self { request_info, method, path, query, content_type, body } = self;
         let mut request = Request::builder()
             .method(method)

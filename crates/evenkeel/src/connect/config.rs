@@ -44,6 +44,9 @@ pub enum ConfigError {
         /// Why the user's kubeconfig cannot be used.
         home: String,
     },
+    /// The options of leader election are invalid.
+    #[error("invalid options of leader election")]
+    LeaderElection(#[source] BoxError),
     /// The client cannot be created from the configuration.
     #[error("cannot create a client from the cluster configuration")]
     Client(#[source] BoxError),

@@ -41,6 +41,11 @@ impl Observer {
         Self::new(metrics::Metrics::new().rest_client, None)
     }
 
+    /// Returns the same observer without the rate limit.
+    pub(super) fn unlimited(&self) -> Self {
+        Self { limit: None, ..self.clone() }
+    }
+
     pub(super) fn with_host(self, host: &str) -> Self {
         Self { host: host.into(), ..self }
     }

@@ -21,6 +21,7 @@ use crate::handler::MapContext;
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::kind::{Kind, Object};
+use crate::leader::Elections;
 use crate::predicate::Predicate;
 use crate::queue::{Queue, QueueOptions};
 use crate::reconcile::Reconciler;
@@ -49,6 +50,7 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// | ignore some events | [`filter_object`](Self::filter_object), [`filter`](Self::filter) |
 /// | reconcile objects of several clusters | [`clusters`](Self::clusters) |
 /// | reconcile in parallel | [`workers`](Self::workers) |
+/// | run on every replica | [`needs_leader_election`](Self::needs_leader_election) |
 /// | limit a reconcile | [`reconcile_timeout`](Self::reconcile_timeout) |
 ///
 /// ```no_run
@@ -83,6 +85,7 @@ pub struct ControllerBuilder<'m, R, E = Error> {
     filter: Option<Predicate>,
     clusters: ClusterSelection,
     needs_leader_election: bool,
+    lease: Option<String>,
     workers: usize,
     timeout: Duration,
     cache_sync_timeout: Duration,
@@ -104,6 +107,7 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             filter: None,
             clusters: ClusterSelection::Own,
             needs_leader_election: true,
+            lease: None,
             workers: 1,
             timeout: TIMEOUT,
             cache_sync_timeout: SYNC_TIMEOUT,
@@ -235,13 +239,22 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
         self
     }
 
-    /// Sets whether the controller runs on the leader only; true unless set.
+    /// Sets whether the controller runs on the leader only, if [leader election](crate::leader) is
+    /// enabled; true unless set.
     ///
-    /// **There is no leader election yet**: every replica runs the controller, whatever is set
-    /// here, and two replicas reconcile the same objects at the same time. Run one replica, with
-    /// the `Recreate` strategy.
+    /// On a standby it fills its caches and its queue, and starts its workers when it is elected.
     pub fn needs_leader_election(mut self, needs_leader_election: bool) -> Self {
         self.needs_leader_election = needs_leader_election;
+        self
+    }
+
+    /// Elects the leader of this controller with a Lease of its own, so that the controllers of an
+    /// operator can run on different replicas. Controllers with the same name share the Lease.
+    ///
+    /// It has the options of the manager's [leader election](crate::leader), and no effect if that is
+    /// not enabled.
+    pub fn lease(mut self, name: &str) -> Self {
+        self.lease = Some(name.to_owned());
         self
     }
 
@@ -285,7 +298,11 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
         let Self { environment, reconciler, kind, name, primary, watches, reads, sources, .. } =
             self;
         let name: Arc<str> = name.unwrap_or_else(|| kind.kind().to_lowercase()).into();
-        let client = environment.client.with_field_manager(&name);
+        let leadership = match self.needs_leader_election {
+            true => environment.elections.leadership(self.lease.as_deref()),
+            false => Elections::none(),
+        };
+        let client = leadership.client(&environment.client).with_field_manager(&name);
         let cache = client.cache();
         let mut all = vec![primary];
         all.extend(watches);
@@ -320,6 +337,7 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             selection,
             clusters: environment.clusters.clone(),
             workers: self.workers,
+            leadership,
             state: State::new(),
         });
         let controller = Controller {

@@ -12,6 +12,7 @@ use crate::clusters::{ClusterSelection, Clusters};
 use crate::journal::Journal;
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::leader::Leadership;
 use crate::predicate::Predicate;
 use crate::queue::Queue;
 
@@ -29,6 +30,8 @@ pub(super) struct Core {
     pub(super) selection: ClusterSelection,
     pub(super) clusters: Clusters,
     pub(super) workers: usize,
+    /// What the workers wait for.
+    pub(super) leadership: Leadership,
     pub(super) state: State,
     pub(super) counters: ReconcileCounters,
 }
@@ -55,10 +58,11 @@ impl State {
         self.0.borrow().clone()
     }
 
-    /// Waits until the workers run; returns false if the controller has stopped.
-    pub(super) async fn running(&self) -> bool {
+    /// Waits until the workers run or stand by; returns false if the controller has stopped.
+    pub(super) async fn synced(&self) -> bool {
         let mut phases = self.0.subscribe();
-        let done = |phase: &Phase| matches!(phase, Phase::Running | Phase::Stopped);
-        phases.wait_for(done).await.is_ok_and(|phase| *phase == Phase::Running)
+        let done =
+            |phase: &Phase| matches!(phase, Phase::Standby | Phase::Running | Phase::Stopped);
+        phases.wait_for(done).await.is_ok_and(|phase| *phase != Phase::Stopped)
     }
 }

@@ -13,6 +13,7 @@ use crate::clusters::Clusters;
 use crate::error::Result;
 use crate::events::EventSender;
 use crate::journal::Record;
+use crate::leader::Elections;
 use crate::lifecycle::{Group, Lifecycle, Pending, Stopping};
 use crate::metrics::Metrics;
 use crate::random::Random;
@@ -29,6 +30,7 @@ pub(crate) struct Environment {
     pub(crate) on_reconcile: Option<OnReconcile>,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) elections: Elections,
     random: Mutex<Random>,
     /// In the order of registration.
     controllers: Mutex<Vec<ControllerHandle>>,
@@ -61,6 +63,12 @@ pub enum RegisterError {
         /// The cause.
         source: Box<WatchError>,
     },
+    /// A runnable that can run only once needs leader election, and a lost leader becomes a standby.
+    #[error(
+        "{0} cannot be started again in a later term; add it with `spawn_each_term`, or do not set \
+         `LeaderElection::reelect`"
+    )]
+    RunsOnce(String),
     /// The manager is stopping or has stopped.
     #[error("the manager is stopping")]
     Stopping,
@@ -74,6 +82,7 @@ impl Environment {
         event_sender: EventSender,
         on_reconcile: Option<OnReconcile>,
         metrics: Arc<Metrics>,
+        elections: Elections,
     ) -> Self {
         let clusters = Clusters::new(&client, Random::new(random.next()));
         Self {
@@ -84,6 +93,7 @@ impl Environment {
             on_reconcile,
             lifecycle: Lifecycle::default(),
             metrics,
+            elections,
             random: Mutex::new(random),
             controllers: Mutex::default(),
         }

@@ -24,7 +24,7 @@ struct Attached {
 
 impl Remote {
     /// Watches each cluster while it is engaged.
-    pub(super) async fn follow(self, core: Arc<Core>) {
+    pub(super) async fn follow(self: Arc<Self>, core: Arc<Core>) {
         if self.watches.is_empty() && self.reads.is_empty() {
             return;
         }

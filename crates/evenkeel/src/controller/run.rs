@@ -1,5 +1,6 @@
 //! Runs a controller: watches and sources, cache sync, workers, graceful shutdown.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,15 +42,16 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Controller<R, E> {
         let core = worker.core.clone();
         let ended = Ended(core.clone());
         let mut guards = Vec::with_capacity(watched.len());
-        for watch in watched {
-            guards.push(core.attach(watch)?);
+        for watch in &watched {
+            guards.push(core.attach(watch.clone())?);
         }
         let mut informers = Vec::with_capacity(reads.len());
         for kind in &reads {
             informers.push(core.cache().informer(kind)?);
         }
         let mut tasks = JoinSet::new();
-        tasks.spawn(remote.follow(core.clone()));
+        let remote = Arc::new(remote);
+        let mut following = tasks.spawn(remote.clone().follow(core.clone()));
         let (late, early): (Vec<_>, Vec<_>) = sources.into_iter().partition(Source::looks_up);
         for source in early {
             tasks.spawn(feed(source, core.clone()));
@@ -60,35 +62,77 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Controller<R, E> {
             () = stop.cancelled() => return Ok(()),
             () = synced => {}
         }
-        core.state.set(Phase::Running);
-        tracing::info!(controller = %core.name, workers = core.workers, "starting workers");
         for source in late {
             tasks.spawn(feed(source, core.clone()));
         }
-        let mut working = JoinSet::new();
-        for _ in 0..core.workers {
-            working.spawn(worker.clone().work());
-        }
         loop {
+            if core.leadership.is_elected() {
+                core.state.set(Phase::Standby);
+            }
+            let mandate = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                mandate = core.leadership.granted() => mandate,
+            };
+            core.state.set(Phase::Running);
+            tracing::info!(controller = %core.name, workers = core.workers, "starting workers");
+            let mut working = JoinSet::new();
+            for _ in 0..core.workers {
+                working.spawn(worker.clone().work());
+            }
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
-                Some(ended) = working.join_next() => {
-                    // Panics of user code are caught in the reconcile, so this is not expected; a
-                    // new worker keeps the controller running.
-                    tracing::error!(controller = %core.name, ?ended, "worker ended unexpectedly");
-                    working.spawn(worker.clone().work());
+                () = mandate.ended() => {}
+                () = stop.cancelled() => {
+                    // Intake stops first: events and sources add no keys after this.
+                    drop((guards, tasks));
+                    core.queue.shutdown();
+                    tokio::select! {
+                        biased;
+                        () = mandate.ended() => cancel(&mut working).await,
+                        () = async { while working.join_next().await.is_some() {} } => {}
+                    }
+                    drop((ended, informers));
+                    return Ok(());
                 }
+                never = keep_working(&worker, &mut working) => match never {},
             }
+            // No longer the leader.
+            cancel(&mut working).await;
+            // The next leader may be stopped within a reconcile, so a later term of this process
+            // reconciles every object, as a new process would.
+            for (guard, watch) in guards.iter_mut().zip(&watched) {
+                *guard = core.attach(watch.clone())?;
+            }
+            following.abort();
+            following = tasks.spawn(remote.clone().follow(core.clone()));
         }
-        // Intake stops first: events and sources add no keys after this.
-        drop((guards, tasks));
-        core.queue.shutdown();
-        while working.join_next().await.is_some() {}
-        drop((ended, informers));
-        Ok(())
     }
 }
+
+/// Replaces workers that end.
+async fn keep_working<R: Reconciler<E>, E: Into<Error> + Send + 'static>(
+    worker: &Arc<Worker<R, E>>,
+    working: &mut JoinSet<()>,
+) -> Infallible {
+    loop {
+        // Panics of user code are caught in the reconcile, so this is not expected; a new worker
+        // keeps the controller running.
+        if let Some(ended) = working.join_next().await {
+            let controller = &worker.core.name;
+            tracing::error!(%controller, ?ended, "worker ended unexpectedly");
+        }
+        working.spawn(worker.clone().work());
+    }
+}
+
+/// Cancels reconciles. One that blocks its thread cannot be cancelled; its requests are refused.
+async fn cancel(working: &mut JoinSet<()>) {
+    let _ = tokio::time::timeout(CANCELLED, working.shutdown()).await;
+}
+
+/// How long to wait for cancelled reconciles.
+const CANCELLED: Duration = Duration::from_millis(200);
 
 /// Sets the phase and shuts down the queue when the controller ends, also if it is cancelled.
 struct Ended(Arc<Core>);

@@ -52,11 +52,13 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
         timeout: Duration,
         environment: &Environment,
     ) -> Arc<Self> {
+        // Not fenced: events of a leader that stops are written after its work has ended.
+        let event_client = environment.client.with_field_manager(&core.name);
         Arc::new(Self {
             reconciler,
             timeout,
             clock: environment.clock.clone(),
-            event_recorder: environment.event_sender.recorder(&core.name, core.client.clone()),
+            event_recorder: environment.event_sender.recorder(&core.name, event_client),
             on_reconcile: environment.on_reconcile.clone(),
             random: Mutex::new(environment.random()),
             alarms: Mutex::default(),
@@ -167,8 +169,9 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
         let (client, event_recorder) = match cluster {
             None => (self.core.client.clone(), self.event_recorder.clone()),
             Some(cluster) => {
-                let client = cluster.client().with_shared_field_manager(&self.core.name);
-                (client.clone(), self.event_recorder.with_client(client))
+                let events = cluster.client().with_shared_field_manager(&self.core.name);
+                let client = self.core.client.in_cluster(cluster.client());
+                (client, self.event_recorder.with_client(events))
             }
         };
         let client = client.recording(operations.clone());
@@ -188,6 +191,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
                 completed_cleanups: self.completed_cleanups.clone(),
                 status_fields: self.status_fields.clone(),
                 event_recorder,
+                fencing_token: self.core.leadership.transitions(),
             };
             self.reconciler.reconcile(&context).await.map_err(Into::<Error>::into)
         };

@@ -3,6 +3,8 @@
 //! One table defines the flags for the parser and `--help`. There is no parser crate because it
 //! would add more to cold builds than these few flags justify.
 
+mod leader_election;
+
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,6 +17,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use crate::logging::{self, LogFormat};
 use crate::queue::TokenBucket;
 use crate::{chain, manifest};
+use leader_election::LeaderElectionArgs;
 
 /// The parsed flags.
 #[derive(Debug, Default, PartialEq)]
@@ -26,6 +29,7 @@ pub(super) struct Args {
     pub(super) kube_api_burst: Option<u32>,
     pub(super) log_level: Option<String>,
     pub(super) log_format: Option<LogFormat>,
+    pub(super) leader_election: LeaderElectionArgs,
 }
 
 impl Args {
@@ -40,6 +44,7 @@ impl Args {
 
 /// The result of parsing.
 #[derive(Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one, at the start of the program")]
 enum Parsed {
     /// Run the operator.
     Run(Args),
@@ -106,6 +111,8 @@ enum Action {
         name: &'static str,
         set: fn(&mut Args, OsString) -> Result<(), ValueError>,
     },
+    /// True without a value, as in Go's `flag`.
+    Switch(fn(&mut Args, bool)),
     Print(Print),
 }
 
@@ -146,6 +153,20 @@ fn names(value: OsString, slot: &mut Option<Vec<String>>) -> Result<(), ValueErr
         return Err(ValueError::Invalid { value, reason: "it has no name".to_owned() });
     }
     *slot = Some(names);
+    Ok(())
+}
+
+/// Parses a duration as Go does: `15s`, `1m30s`.
+fn duration(value: OsString, slot: &mut Option<Duration>) -> Result<(), ValueError> {
+    let value = value.into_string()?;
+    let parsed = evenkeel_types::duration::parse(&value).and_then(|nanos| {
+        let nanos = u64::try_from(nanos);
+        nanos.map(Duration::from_nanos).map_err(|_| "a duration must not be negative".to_owned())
+    });
+    match parsed {
+        Ok(duration) => *slot = Some(duration),
+        Err(reason) => return Err(ValueError::Invalid { value, reason }),
+    }
     Ok(())
 }
 
@@ -212,6 +233,57 @@ const FLAGS: &[Flag] = &[
             set: |args, value| self::value(value, &mut args.log_format),
         },
         help: "text, or json with an object per line [default: text]",
+    },
+    Flag {
+        name: "--leader-elect",
+        short: None,
+        action: Action::Switch(|args, value| args.leader_election.enabled = Some(value)),
+        help: "Elect one of several replicas, which runs the controllers",
+    },
+    Flag {
+        name: "--leader-election-id",
+        short: None,
+        action: Action::Set {
+            name: "NAME",
+            set: |args, value| text(value, &mut args.leader_election.id),
+        },
+        help: "Name of the Lease [default: the name of the operator]",
+    },
+    Flag {
+        name: "--leader-election-namespace",
+        short: None,
+        action: Action::Set {
+            name: "NAME",
+            set: |args, value| text(value, &mut args.leader_election.namespace),
+        },
+        help: "Namespace of the Lease [default: that of the pod, else that of the context]",
+    },
+    Flag {
+        name: "--leader-elect-lease-duration",
+        short: None,
+        action: Action::Set {
+            name: "DURATION",
+            set: |args, value| duration(value, &mut args.leader_election.lease_duration),
+        },
+        help: "How long standbys wait after the last renewal [default: 15s]",
+    },
+    Flag {
+        name: "--leader-elect-renew-deadline",
+        short: None,
+        action: Action::Set {
+            name: "DURATION",
+            set: |args, value| duration(value, &mut args.leader_election.renew_deadline),
+        },
+        help: "How long after the last renewal the leader gives up [default: 10s]",
+    },
+    Flag {
+        name: "--leader-elect-retry-period",
+        short: None,
+        action: Action::Set {
+            name: "DURATION",
+            set: |args, value| duration(value, &mut args.leader_election.retry_period),
+        },
+        help: "Interval of renewals and of attempts to acquire the Lease [default: 2s]",
     },
     Flag {
         name: "--print-crds",
@@ -330,6 +402,19 @@ fn parse(arguments: impl IntoIterator<Item = OsString>, crds: bool) -> Result<Pa
             Action::Print(_) if given.is_some() => {
                 return Err(UsageError::UnexpectedValue(flag.name));
             }
+            Action::Switch(set) => {
+                let value = match given {
+                    None => true,
+                    // What Go's `strconv.ParseBool` accepts.
+                    Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
+                    Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
+                    Some(value) => {
+                        let (value, reason) = (value.to_owned(), "not true or false".to_owned());
+                        return Err(ValueError::Invalid { value, reason }.of(flag.name));
+                    }
+                };
+                set(&mut args, value);
+            }
             // The first one is printed; the rest is still validated.
             Action::Print(what) => print = print.or(Some(*what)),
             Action::Set { set, .. } => {
@@ -358,7 +443,7 @@ fn help(name: &str, crds: bool) -> String {
         let short = flag.short.map(|short| format!("{short}, ")).unwrap_or("    ".to_owned());
         let value = match flag.action {
             Action::Set { name, .. } => format!(" {name}"),
-            Action::Print(_) => String::new(),
+            Action::Print(_) | Action::Switch(_) => String::new(),
         };
         format!("  {short}{}{value}", flag.name)
     };
@@ -409,7 +494,14 @@ mod tests {
     fn invalid_arguments_are_rejected_by_name() {
         let refused = |given: &[&str]| parsed(given).unwrap_err().to_string();
         assert_eq!(refused(&["--kubeconfg", "/k"]), "unknown flag --kubeconfg");
-        assert_eq!(refused(&["--leader-elect=true"]), "unknown flag --leader-elect");
+        assert_eq!(refused(&["--leader-election=true"]), "unknown flag --leader-election");
+        let value = "--leader-elect: invalid value \"yes\": not true or false";
+        assert_eq!(refused(&["--leader-elect=yes"]), value);
+        for value in ["15", "-15s", "soon"] {
+            let error = refused(&["--leader-elect-lease-duration", value]);
+            let begin = format!("--leader-elect-lease-duration: invalid value {value:?}: ");
+            assert!(error.starts_with(&begin), "{error}");
+        }
         assert_eq!(refused(&["run"]), "unexpected argument \"run\"");
         assert_eq!(refused(&["--kubeconfig"]), "--kubeconfig needs a value");
         assert_eq!(refused(&["--context="]), "--context needs a value");

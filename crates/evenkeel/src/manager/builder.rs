@@ -20,6 +20,7 @@ use crate::controller::{Environment, OnReconcile};
 use crate::error::Result;
 use crate::events;
 use crate::journal::Record;
+use crate::leader::{Elections, InvalidLeaderElection, LeaderElection};
 use crate::metrics::Metrics;
 use crate::queue::TokenBucket;
 use crate::random::Random;
@@ -62,6 +63,7 @@ pub struct ManagerBuilder {
     on_reconcile: Option<OnReconcile>,
     metrics: Arc<Metrics>,
     client_limit: Option<TokenBucket>,
+    leader_election: Option<LeaderElection>,
 }
 
 impl ManagerBuilder {
@@ -80,6 +82,7 @@ impl ManagerBuilder {
             on_reconcile: None,
             metrics: Arc::new(Metrics::new()),
             client_limit: None,
+            leader_election: None,
         }
     }
 
@@ -126,6 +129,14 @@ impl ManagerBuilder {
     /// Sets the grace period of the shutdown; 30 seconds unless set, unlimited if `None`.
     pub fn graceful_shutdown_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.grace_period = timeout;
+        self
+    }
+
+    /// Enables [leader election](crate::leader): of several replicas one runs the controllers.
+    ///
+    /// [`connect`](Self::connect) and [`Manager::run`] check the options.
+    pub fn leader_election(mut self, options: impl Into<Option<LeaderElection>>) -> Self {
+        self.leader_election = options.into();
         self
     }
 
@@ -185,8 +196,13 @@ impl ManagerBuilder {
     /// with [`logging::init`](crate::logging::init).
     ///
     /// # Errors
-    /// When there is no usable configuration; the error lists the sources that were tried.
+    /// When there is no usable configuration; the error lists the sources that were tried. When the
+    /// options of leader election are invalid.
     pub async fn connect(mut self) -> Result<Manager, ConfigError> {
+        if let Some(options) = &self.leader_election {
+            let invalid = |error: InvalidLeaderElection| ConfigError::LeaderElection(error.into());
+            options.validate().map_err(invalid)?;
+        }
         let (kubeconfig, context) = (self.kubeconfig.take(), self.context.take());
         let transport = connect::connect(kubeconfig, context, self.observer()).await?;
         // The name of the pod, in a pod.
@@ -202,6 +218,9 @@ impl ManagerBuilder {
     /// | `--context NAME` | overrides [`context`](Self::context) |
     /// | `--namespace NAMES` | the namespaces of [`cache`](Self::cache), separated by commas |
     /// | `--kube-api-qps NUMBER`, `--kube-api-burst NUMBER` | [`client_limit`](Self::client_limit) |
+    /// | `--leader-elect` | enables [`leader_election`](Self::leader_election); `=false` disables it |
+    /// | `--leader-election-id NAME`, `--leader-election-namespace NAME` | override [`LeaderElection::id`] and [`LeaderElection::namespace`] |
+    /// | `--leader-elect-lease-duration DURATION`, `--leader-elect-renew-deadline DURATION`, `--leader-elect-retry-period DURATION` | override the durations of [`LeaderElection`] |
     /// | `--log-level LEVEL` | see [`logging::init`](crate::logging::init) |
     /// | `--log-format text\|json` | see [`LogFormat`](crate::logging::LogFormat) |
     /// | `--print-crds` | prints the YAML of every [`crd`](Self::crd) and exits |
@@ -224,6 +243,7 @@ impl ManagerBuilder {
         self.client_limit = args.client_limit().or(self.client_limit);
         self.kubeconfig = args.kubeconfig.or(self.kubeconfig);
         self.context = args.context.or(self.context);
+        self.leader_election = args.leader_election.apply(self.leader_election);
         if let Some(namespaces) = args.namespaces {
             self.cache = self.cache.namespaces(namespaces);
         }
@@ -256,6 +276,14 @@ impl ManagerBuilder {
             None => self.name.clone(),
         };
         let (event_sender, event_writer) = events::channel(&instance);
+        let elections = Elections::new(
+            self.leader_election,
+            &self.name,
+            &client,
+            &self.metrics,
+            self.clock.follows_tokio(),
+            &mut random,
+        );
         let environment = Environment::new(
             client,
             self.clock,
@@ -263,6 +291,7 @@ impl ManagerBuilder {
             event_sender,
             self.on_reconcile,
             self.metrics,
+            elections,
         );
         let manager = Manager(Arc::new(Inner {
             environment,

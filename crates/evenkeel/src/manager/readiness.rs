@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::controller::{ControllerHandle, Phase};
+use crate::leader::LeaderElectionHandle;
 
 /// The readiness checks of an operator.
 ///
@@ -48,11 +49,16 @@ impl Readiness {
     }
 }
 
-pub(super) fn of(controllers: &[ControllerHandle], cache: &Cache) -> Readiness {
+pub(super) fn of(
+    controllers: &[ControllerHandle],
+    cache: &Cache,
+    elections: &[LeaderElectionHandle],
+) -> Readiness {
     let controllers = controllers.iter().map(|controller| Check {
         name: format!("controller {}", controller.name()),
         problem: match controller.phase() {
-            Phase::Running => None,
+            // A standby is ready to take over.
+            Phase::Running | Phase::Standby => None,
             Phase::New => Some("not started".to_owned()),
             Phase::Syncing(sources) => Some(format!("waiting for {}", sources.join(", "))),
             Phase::SyncTimedOut(error) => Some(error),
@@ -67,5 +73,9 @@ pub(super) fn of(controllers: &[ControllerHandle], cache: &Cache) -> Readiness {
             None => (!health.synced).then(|| "not synced".to_owned()),
         },
     });
-    Readiness { checks: controllers.chain(informers).collect() }
+    let elections = elections.iter().map(|election| Check {
+        name: format!("leader election {}", election.lease()),
+        problem: election.check().err(),
+    });
+    Readiness { checks: controllers.chain(informers).chain(elections).collect() }
 }

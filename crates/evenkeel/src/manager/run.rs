@@ -1,16 +1,18 @@
 //! Runs a manager: starts and stops the runnables in order.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, future};
 use tokio::task::{self, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
 use crate::controller::{Environment, message};
 use crate::error::{BoxError, Result, chain};
+use crate::leader::{Electors, InvalidLeaderElection, LeaderElectionLost};
 use crate::lifecycle::{Group, Pending};
 
 /// How long to wait for cancelled tasks.
@@ -35,6 +37,12 @@ pub enum RunError {
     /// The manager has run before; it can run only once.
     #[error("the manager has been run before")]
     AlreadyRun,
+    /// The options of leader election are invalid.
+    #[error("invalid options of leader election")]
+    InvalidLeaderElection(#[source] InvalidLeaderElection),
+    /// This process is no longer the leader. Leader-bound work was cancelled.
+    #[error("leader election lost")]
+    LeaderElectionLost(#[source] LeaderElectionLost),
     /// A runnable failed.
     #[error("{name} failed")]
     Failed {
@@ -99,6 +107,7 @@ impl Tasks {
 
 pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     let Environment { client, clusters, clock, lifecycle, .. } = &inner.environment;
+    inner.environment.elections.validate().map_err(RunError::InvalidLeaderElection)?;
     if !lifecycle.begin() {
         return Err(RunError::AlreadyRun);
     }
@@ -108,10 +117,22 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     let ended = CancellationToken::new();
     let random = inner.environment.random();
     let events = inner.event_writer.run(clock.clone(), random, ended.clone());
+    let deadline = OnceLock::new();
     let work = async {
-        let outcome = work(inner).await;
+        let outcome = work(inner, &deadline).await;
         ended.cancel();
         outcome
+    };
+    let late = async {
+        ended.cancelled().await;
+        after(deadline.get().copied().flatten()).await;
+    };
+    let events = async {
+        tokio::select! {
+            biased;
+            () = events => {}
+            () = late => {}
+        }
     };
     let (outcome, ()) = future::join(work, events).await;
     // Handlers that block their thread cannot be awaited.
@@ -120,16 +141,37 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
     outcome
 }
 
-async fn work(inner: &Inner) -> Result<(), RunError> {
+/// Runs until the manager is stopped; sets `deadline` to the end of the grace period, if it has one.
+async fn work(inner: &Inner, deadline: &OnceLock<Option<Instant>>) -> Result<(), RunError> {
     tracing::info!(manager = %inner.name, "starting manager");
     let mut tasks = Tasks::new();
-    let outcome = serve(inner, &mut tasks).await;
+    let mut electors = Electors::default();
+    let outcome = serve(inner, &mut tasks, &mut electors).await;
     inner.environment.lifecycle.close();
-    end(inner, &mut tasks, outcome).await
+    electors.withdraw();
+    let end_of_grace = inner.grace_period.map(|grace| Instant::now() + grace);
+    let deadline = *deadline.get_or_init(|| end_of_grace);
+    let outcome = end(inner, &mut tasks, outcome, deadline).await;
+    // Work that was cancelled may have requests on their way: its lease is left to expire.
+    let drained = !matches!(outcome, Err(RunError::ShutdownTimedOut { .. }));
+    let held = tokio::select! {
+        biased;
+        held = electors.stop(drained) => held.map_err(RunError::LeaderElectionLost),
+        () = after(deadline) => Ok(()),
+    };
+    outcome.and(held)
+}
+
+/// Waits until `deadline`, if there is one.
+async fn after(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => future::pending().await,
+    }
 }
 
 /// Starts the runnables in order and runs until the manager is stopped or one fails.
-async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
+async fn serve(inner: &Inner, tasks: &mut Tasks, electors: &mut Electors) -> Result<(), RunError> {
     if inner.stop.is_cancelled() {
         return Ok(());
     }
@@ -141,6 +183,7 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
         cached = cached(inner) => cached?,
     }
     pending.into_iter().for_each(|pending| tasks.start(pending));
+    start_electors(inner, electors);
     inner.environment.lifecycle.set_started();
     loop {
         tokio::select! {
@@ -148,10 +191,18 @@ async fn serve(inner: &Inner, tasks: &mut Tasks) -> Result<(), RunError> {
             () = inner.stop.cancelled() => return Ok(()),
             () = inner.environment.lifecycle.added() => {
                 inner.environment.lifecycle.take().into_iter().for_each(|pending| tasks.start(pending));
+                // A controller may have brought its own lease.
+                start_electors(inner, electors);
             }
+            lost = electors.lost() => return Err(RunError::LeaderElectionLost(lost)),
             ended = tasks.ended() => ended?,
         }
     }
+}
+
+fn start_electors(inner: &Inner, electors: &mut Electors) {
+    let Environment { elections, clock, event_sender, .. } = &inner.environment;
+    electors.start(elections, clock, event_sender, || inner.environment.random());
 }
 
 /// Starts the informers of the cached types, and waits until each has synced or failed to list: a
@@ -170,6 +221,7 @@ async fn end(
     inner: &Inner,
     tasks: &mut Tasks,
     mut outcome: Result<(), RunError>,
+    deadline: Option<Instant>,
 ) -> Result<(), RunError> {
     match &outcome {
         Ok(()) => tracing::info!(manager = %inner.name, "stopping manager"),
@@ -178,12 +230,11 @@ async fn end(
             tracing::error!(%manager, error, "stopping manager after an error");
         }
     }
-    let deadline = inner.grace_period.map(|grace| Instant::now() + grace);
     for group in [Group::EveryReplica, Group::LeaderElection] {
         tasks.stops[group as usize].cancel();
         while tasks.runs(group) {
             let ended = match deadline {
-                Some(deadline) => tokio::time::timeout_at(deadline, tasks.ended()).await,
+                Some(deadline) => timeout_at(deadline, tasks.ended()).await,
                 None => Ok(tasks.ended().await),
             };
             let Ok(ended) = ended else {
@@ -213,6 +264,7 @@ struct RunGuard<'a>(&'a Inner);
 impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         self.0.environment.lifecycle.close();
+        self.0.environment.elections.end();
         self.0.release_caches();
         // The first poll stops all watches; only a run that is not cancelled waits for them.
         let _ = self.0.environment.client.cache().stop().now_or_never();

@@ -30,10 +30,10 @@ use crate::error::Result;
 /// }
 /// ```
 pub trait Runnable: Send + 'static {
-    /// Returns whether this runs on the leader only; true unless overridden.
+    /// Returns whether this runs on the leader only, if [leader election](crate::leader) is enabled;
+    /// true unless overridden.
     ///
-    /// **There is no leader election yet**: every replica runs everything, whatever this returns.
-    /// Run one replica.
+    /// It starts when this process is elected, and is cancelled at once if the lease is lost.
     fn needs_leader_election(&self) -> bool {
         true
     }

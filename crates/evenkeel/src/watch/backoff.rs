@@ -27,11 +27,16 @@ impl Backoff {
         Self { next: INITIAL, ended: None, random }
     }
 
+    /// Begins again with the shortest delay.
+    pub(super) fn reset(&mut self) {
+        self.next = INITIAL;
+    }
+
     /// Returns the delay after a failure; at least `retry_after`, if the server sent it.
     pub(super) fn delay(&mut self, retry_after: Option<Duration>) -> Duration {
         let now = Instant::now();
         if self.ended.is_some_and(|ended| now.saturating_duration_since(ended) > RESET_AFTER) {
-            self.next = INITIAL;
+            self.reset();
         }
         let base = self.next;
         self.next = (base * 2).min(MAX);

@@ -1,9 +1,10 @@
 //! The test environment: a server, a client with fault injection, and recording reconcilers.
 
-use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -17,12 +18,14 @@ use evenkeel::manager::RunError;
 use evenkeel::prelude::*;
 use evenkeel_apiserver::ApiServer;
 use http::{Request, Response};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower_service::Service;
 
 /// The timeout of waits, in virtual time.
@@ -39,6 +42,8 @@ pub(crate) enum Fault {
     HangAfterRequest,
     /// Never sends the request and never responds.
     Hang,
+    /// Fails to connect.
+    Refuse,
 }
 
 type Rule = Box<dyn Fn(&Request<Body>) -> Fault + Send + Sync>;
@@ -50,6 +55,10 @@ pub(crate) struct World {
     server: Arc<Mutex<Arc<ApiServer>>>,
     rule: Arc<Mutex<Rule>>,
     seen: Arc<Mutex<Vec<String>>>,
+    /// Cancelled to break the open connections.
+    connected: Arc<Mutex<CancellationToken>>,
+    /// The number of requests and responses of the client under test that are not completed.
+    open: Arc<AtomicUsize>,
 }
 
 impl World {
@@ -58,7 +67,8 @@ impl World {
         let rule: Rule = Box::new(|_| Fault::None);
         let rule = Arc::new(Mutex::new(rule));
         let server = Arc::new(Mutex::new(Arc::new(server)));
-        Self { server, rule, seen: Arc::default() }
+        let (connected, open) = (Arc::default(), Arc::default());
+        Self { server, rule, seen: Arc::default(), connected, open }
     }
 
     pub(crate) fn server(&self) -> Arc<ApiServer> {
@@ -70,6 +80,16 @@ impl World {
         let fresh = Arc::new(ApiServer::builder().seed(2).build().await.unwrap());
         let former = std::mem::replace(&mut *self.server.lock(), fresh);
         former.stop();
+    }
+
+    /// Breaks the open connections of the client under test.
+    pub(crate) fn break_connections(&self) {
+        std::mem::take(&mut *self.connected.lock()).cancel();
+    }
+
+    /// Returns the number of requests and responses of the client under test that are not completed.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
     }
 
     /// Sets the fault of each further request.
@@ -221,15 +241,52 @@ struct FaultyService {
     world: World,
 }
 
-type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// Counts while it exists.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A response body that breaks off with the connection.
+struct Connected {
+    body: ResponseBody,
+    broken: Pin<Box<WaitForCancellationFutureOwned>>,
+    _open: Open,
+}
+
+impl http_body::Body for Connected {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.broken.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into())));
+        }
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+}
 
 impl Service<Request<Body>> for FaultyService {
     type Response = Response<ResponseBody>;
-    type Error = std::io::Error;
-    type Future =
-        Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, std::io::Error>> + Send>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Response<ResponseBody>>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), std::io::Error>> {
+    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
@@ -237,12 +294,16 @@ impl Service<Request<Body>> for FaultyService {
         self.world.seen.lock().push(format!("{} {}", request.method(), request.uri()));
         let fault = (self.world.rule.lock())(&request);
         let mut server = self.world.server().service();
+        let open = Open::new(&self.world.open);
+        let broken = Box::pin(self.world.connected.lock().clone().cancelled_owned());
         Box::pin(async move {
-            let lost = || std::io::Error::new(std::io::ErrorKind::ConnectionReset, "lost");
+            let lost = || io::Error::new(io::ErrorKind::ConnectionReset, "lost");
             match fault {
                 Fault::None => {}
+                Fault::Refuse => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Fault::Respond(code, body) => {
-                    let body = Full::new(Bytes::from_static(body.as_bytes())).boxed_unsync();
+                    let body = Full::new(Bytes::from_static(body.as_bytes()));
+                    let body = body.map_err(|never| match never {}).boxed_unsync();
                     return Ok(Response::builder().status(code).body(body).unwrap());
                 }
                 Fault::LoseResponse => {
@@ -256,7 +317,10 @@ impl Service<Request<Body>> for FaultyService {
                 Fault::Hang => return std::future::pending().await,
             }
             let Ok(response) = server.call(request).await;
-            Ok(response.map(BodyExt::boxed_unsync))
+            Ok(response.map(|body| {
+                let body = body.map_err(|never| match never {}).boxed_unsync();
+                Connected { body, broken, _open: open }.boxed_unsync()
+            }))
         })
     }
 }

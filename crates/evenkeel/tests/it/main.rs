@@ -12,6 +12,8 @@ mod acceptance;
 
 mod clusters;
 
+mod contender;
+
 mod costs;
 
 mod doubts;
@@ -20,11 +22,15 @@ mod dynamic;
 
 mod events;
 
+mod handovers;
+
 mod harness;
 
 mod history;
 
 mod journal;
+
+mod leader;
 
 mod lifecycle;
 
@@ -34,8 +40,12 @@ mod metrics;
 
 mod nulls;
 
+mod outages;
+
 mod owners;
 mod ownership;
+
+mod replicas;
 
 mod reads;
 
@@ -46,6 +56,8 @@ mod scenarios;
 mod signals;
 
 mod sources;
+
+mod stops;
 
 mod waits;
 
