@@ -2,6 +2,8 @@
 
 mod campaign;
 
+mod contend;
+
 mod package;
 
 mod policy;
@@ -18,6 +20,7 @@ const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
   campaign run tests with many random seeds (see `campaign help`)
+  contend  let client-go and the runtime compete for one Lease (needs Go)
   package  package the published crates, and build and test an operator with them
   policy   generate the table of bootstrap roles and bindings from an upstream kube-apiserver
   tidy     check the source tree (`tidy --graph CRATE` prints the modules of a crate)
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done: Result<(), Box<dyn std::error::Error>> = match arguments.first().map(String::as_str) {
         Some("campaign") => campaign::run(&arguments[1..]),
+        Some("contend") => contend::run(),
         Some("package") => package::run(&arguments[1..]),
         Some("policy") => policy::write(),
         Some("tidy") => tidy::run(&arguments[1..]),
