@@ -11,6 +11,7 @@ use appservice::operator::{AppService, AppServices};
 use appservice::scenario::{self, Environment, Progress};
 use clap::Parser;
 use evenkeel::Manager;
+use evenkeel::leader::LeaderElection;
 use evenkeel_cluster::Cluster;
 use tokio::task::JoinSet;
 
@@ -32,6 +33,9 @@ struct Arguments {
     /// Run on the cluster of this kubeconfig context instead, without the scenario
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// Elect one of several replicas, which runs the operator (not on the cluster in this process)
+    #[arg(long)]
+    leader_elect: bool,
     /// Install or update the AppService CRD (always done on the cluster in this process)
     #[arg(long)]
     install: bool,
@@ -84,6 +88,7 @@ async fn run_on_existing_cluster(arguments: &Arguments) -> anyhow::Result<ExitCo
     let manager = Manager::builder("appservice-operator")
         .kubeconfig(arguments.kubeconfig.clone())
         .context(arguments.context.clone())
+        .leader_election(arguments.leader_elect.then(LeaderElection::new))
         .connect()
         .await?;
     if arguments.install {
