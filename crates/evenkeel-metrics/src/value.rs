@@ -128,7 +128,14 @@ impl sealed::Encode for Gauge {
 /// assert_eq!(Buckets::exponential(1.0, 2.0, 4).bounds(), [1.0, 2.0, 4.0, 8.0]);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Buckets(Arc<[(f64, Box<str>)]>);
+pub struct Buckets(Arc<Bounds>);
+
+#[derive(Debug)]
+struct Bounds {
+    /// Apart from the texts, so that a search reads little memory.
+    values: Box<[f64]>,
+    texts: Box<[Box<str>]>,
+}
 
 impl Buckets {
     /// Creates buckets with these bounds. They are sorted, and those that are not finite or
@@ -138,7 +145,8 @@ impl Buckets {
         let mut bounds: Vec<f64> = bounds.iter().copied().filter(|it| it.is_finite()).collect();
         bounds.sort_by(f64::total_cmp);
         bounds.dedup();
-        Self(bounds.into_iter().map(|it| (it, Float(it).to_string().into_boxed_str())).collect())
+        let texts = bounds.iter().map(|bound| Float(*bound).to_string().into()).collect();
+        Self(Arc::new(Bounds { values: bounds.into(), texts }))
     }
 
     /// Creates `count` buckets, the first with the bound `start` and each other with `factor` times
@@ -153,7 +161,7 @@ impl Buckets {
     /// Returns the bounds without `+Inf`.
     #[must_use]
     pub fn bounds(&self) -> Vec<f64> {
-        self.0.iter().map(|(bound, _)| *bound).collect()
+        self.0.values.to_vec()
     }
 }
 
@@ -184,13 +192,13 @@ impl Histogram {
     /// Creates a histogram.
     #[must_use]
     pub fn new(buckets: Buckets) -> Self {
-        let counts = (0..=buckets.0.len()).map(|_| AtomicU64::new(0)).collect();
+        let counts = (0..=buckets.0.values.len()).map(|_| AtomicU64::new(0)).collect();
         Self(Arc::new(Observed { buckets, counts, sum: AtomicU64::new(0) }))
     }
 
     /// Counts a value.
     pub fn observe(&self, value: f64) {
-        let bucket = self.0.buckets.0.partition_point(|(bound, _)| *bound < value);
+        let bucket = self.0.buckets.0.values.partition_point(|bound| *bound < value);
         if let Some(count) = self.0.counts.get(bucket) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -222,7 +230,7 @@ impl sealed::Encode for Histogram {
 
     fn encode(&self, name: &str, labels: &str, text: &mut String) {
         let mut total = 0;
-        let bounds = self.0.buckets.0.iter().map(|(_, text)| &**text).chain(["+Inf"]);
+        let bounds = self.0.buckets.0.texts.iter().map(|text| &**text).chain(["+Inf"]);
         for (bound, count) in bounds.zip(&self.0.counts) {
             total += count.load(Ordering::Relaxed);
             series(text, name, "_bucket", labels, bound);
@@ -253,7 +261,7 @@ mod tests {
     #[test]
     fn exponential_bounds_are_those_of_go() {
         let text = Buckets::exponential(10e-9, 10.0, 12);
-        let text: Vec<&str> = text.0.iter().map(|(_, text)| &**text).collect();
+        let text: Vec<&str> = text.0.texts.iter().map(|text| &**text).collect();
         let go = [
             "1e-08",
             "1e-07",

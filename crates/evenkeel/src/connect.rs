@@ -63,7 +63,7 @@ const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The minimum interval between reloads of the configuration.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-type Stack = BoxCloneService<Request<Body>, Response<ResponseBody>, BoxError>;
+pub(crate) type Stack = BoxCloneService<Request<Body>, Response<ResponseBody>, BoxError>;
 
 /// A response body.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -126,6 +126,16 @@ fn stack(config: &kube::Config, observer: &Observer) -> Result<Option<Stack>, ku
 fn fenced(mut request: Request<Body>) -> Request<FencedBody<Body>> {
     let term = request.extensions_mut().remove::<Term>();
     request.map(|body| FencedBody::new(body, term))
+}
+
+/// Returns a service for requests to another server than the API server, by `endpoint`'s scheme and
+/// authority.
+#[cfg(feature = "otel")]
+pub(crate) fn service_of(endpoint: &http::Uri, observer: &Observer) -> Result<Stack, crate::Error> {
+    let mut parts = endpoint.clone().into_parts();
+    parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
+    let config = kube::Config::new(http::Uri::from_parts(parts)?);
+    Ok(stack(&config, observer)?.ok_or("no TLS: enable a TLS feature of evenkeel")?)
 }
 
 /// A service that reloads its configuration.

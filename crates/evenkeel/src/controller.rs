@@ -33,6 +33,9 @@ pub(crate) use environment::{Environment, OnReconcile};
 pub(crate) use run::wait_retrying;
 pub(crate) use worker::message;
 
+/// The target of what is logged for traces alone.
+pub(crate) const TRACE_TARGET: &str = "evenkeel::trace";
+
 /// A handle to a registered controller.
 ///
 /// ```no_run

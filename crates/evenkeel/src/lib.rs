@@ -78,6 +78,8 @@ mod nulls;
 
 mod tasks;
 
+mod redacted;
+
 mod lifecycle;
 
 mod append_map;
@@ -131,6 +133,9 @@ pub mod journal;
 
 pub mod logging;
 
+#[cfg(feature = "otel")]
+pub mod otel;
+
 pub mod manifest;
 
 pub use cache::event::ObjectEvent;
@@ -147,6 +152,7 @@ pub use key::Key;
 pub use kind::{AnyObject, Kind, Object, Scope};
 pub use manager::Manager;
 pub use reconcile::{Action, Reconciler, reconciler_fn};
+pub use redacted::Redacted;
 pub use source::{KeySender, Source};
 pub use uid::Uid;
 

@@ -12,9 +12,10 @@ use std::str::FromStr;
 
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 
 use self::json::JsonLayer;
 
@@ -85,6 +86,18 @@ pub fn init(level: Option<&str>) -> Result<(), LevelError> {
 /// When `level` is invalid. An invalid `RUST_LOG` is logged and ignored: it may be meant for
 /// another program.
 pub fn init_as(level: Option<&str>, format: LogFormat) -> Result<(), LevelError> {
+    init_with(level, format, None)
+}
+
+/// A further layer of the subscriber, such as one that exports traces.
+pub(crate) type ExtraLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Same as [`init_as`], with a further layer.
+pub(crate) fn init_with(
+    level: Option<&str>,
+    format: LogFormat,
+    extra: Option<ExtraLayer>,
+) -> Result<(), LevelError> {
     let colours =
         io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let (filter, problem) = match level {
@@ -92,8 +105,8 @@ pub fn init_as(level: Option<&str>, format: LogFormat) -> Result<(), LevelError>
         None => from_environment(LEVEL),
     };
     match format {
-        LogFormat::Text => install(subscriber(filter, colours, io::stderr), problem),
-        LogFormat::Json => install(json(filter, io::stderr), problem),
+        LogFormat::Text => install(subscriber(filter, colours, io::stderr, extra), problem),
+        LogFormat::Json => install(json(filter, io::stderr, extra), problem),
     }
     Ok(())
 }
@@ -104,7 +117,7 @@ pub fn init_as(level: Option<&str>, format: LogFormat) -> Result<(), LevelError>
 pub fn init_in_test() {
     let (filter, problem) = from_environment(LevelFilter::WARN);
     let writer = tracing_subscriber::fmt::TestWriter::with_stderr;
-    install(subscriber(filter, false, writer), problem);
+    install(subscriber(filter, false, writer, None), problem);
 }
 
 fn install(subscriber: impl Subscriber + Send + Sync, problem: Option<LevelError>) {
@@ -115,19 +128,24 @@ fn install(subscriber: impl Subscriber + Send + Sync, problem: Option<LevelError
     }
 }
 
-fn subscriber<W>(filter: Targets, colours: bool, writer: W) -> impl Subscriber + Send + Sync
+fn subscriber<W>(
+    filter: Targets,
+    colours: bool,
+    writer: W,
+    extra: Option<ExtraLayer>,
+) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let layer = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer);
-    tracing_subscriber::registry().with(layer.with_filter(filter))
+    tracing_subscriber::registry().with(extra).with(layer.with_filter(filter))
 }
 
-fn json<W>(filter: Targets, writer: W) -> impl Subscriber + Send + Sync
+fn json<W>(filter: Targets, writer: W, extra: Option<ExtraLayer>) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    tracing_subscriber::registry().with(JsonLayer::new(writer).with_filter(filter))
+    tracing_subscriber::registry().with(extra).with(JsonLayer::new(writer).with_filter(filter))
 }
 
 /// Returns the filter of `RUST_LOG`, or `level` if it is not set.
@@ -220,10 +238,13 @@ mod tests {
     #[test]
     fn a_line_is_plain_text_with_its_level() {
         let sink = Sink::default();
-        tracing::subscriber::with_default(subscriber(all(LEVEL), false, sink.writer()), || {
-            tracing::warn!(kind = "Pod", "watch failed");
-            tracing::debug!("not shown");
-        });
+        tracing::subscriber::with_default(
+            subscriber(all(LEVEL), false, sink.writer(), None),
+            || {
+                tracing::warn!(kind = "Pod", "watch failed");
+                tracing::debug!("not shown");
+            },
+        );
         let text = sink.text();
         assert!(text.contains(" WARN ") && text.contains("watch failed kind=\"Pod\""), "{text}");
         assert!(!text.contains('\u{1b}') && !text.contains("not shown"), "{text}");
@@ -232,7 +253,7 @@ mod tests {
     #[test]
     fn a_json_line_has_the_fields_of_its_spans() {
         let sink = Sink::default();
-        tracing::subscriber::with_default(json(all(LEVEL), sink.writer()), || {
+        tracing::subscriber::with_default(json(all(LEVEL), sink.writer(), None), || {
             let outer = tracing::info_span!("reconcile", controller = "shops", name = "web");
             let inner =
                 outer.in_scope(|| tracing::info_span!("step", number = tracing::field::Empty));

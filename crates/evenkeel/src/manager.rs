@@ -76,6 +76,8 @@ struct Inner {
     grace_period: Option<Duration>,
     cached_types: Mutex<CachedTypes>,
     event_writer: EventWriter,
+    #[cfg(feature = "otel")]
+    otel: Option<(crate::otel::OtelExporter, crate::connect::Observer)>,
     stop: CancellationToken,
 }
 
@@ -101,6 +103,15 @@ impl Inner {
         }
         cached_types.informers = Some(informers.clone());
         Ok(informers)
+    }
+
+    /// Exports traces until `stop`, if that is enabled.
+    async fn export_traces(&self, stop: CancellationToken) {
+        #[cfg(feature = "otel")]
+        if let Some((exporter, observer)) = &self.otel {
+            exporter.run(observer, stop.clone()).await;
+        }
+        drop(stop);
     }
 
     /// Releases the informers.

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::node::Node;
+use crate::kind::Kind;
 
 /// Decodes `bytes`, with `null` as in Go.
 ///
@@ -24,6 +25,16 @@ use self::node::Node;
 /// When the bytes do not decode without nulls either; the error is that of the first attempt.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     serde_json::from_slice(bytes).or_else(|error| tolerant(bytes).ok_or(error))
+}
+
+/// Returns why an object of `kind` does not decode. The errors of serde quote the value, which must
+/// not be printed if it is part of a Secret.
+pub(crate) fn message(kind: &Kind, error: &serde_json::Error) -> String {
+    if !kind.is("", "Secret") {
+        return error.to_string();
+    }
+    let (line, column) = (error.line(), error.column());
+    format!("the content does not match the type, at line {line} column {column}")
 }
 
 fn tolerant<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {

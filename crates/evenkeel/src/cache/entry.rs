@@ -2,6 +2,7 @@
 
 use std::any::{Any, type_name};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -32,7 +33,6 @@ pub(super) type Typed = Arc<dyn Any + Send + Sync>;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Entry {
     kind: Kind,
     meta: Meta,
@@ -44,6 +44,17 @@ pub struct Entry {
     /// Whether the decoded form was used since the last pass of the LRU.
     touched: AtomicBool,
     memo: Mutex<Memo>,
+}
+
+/// Without the content: that of a Secret must not be printed.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("kind", &self.kind)
+            .field("key", &self.meta.key)
+            .field("version", &self.meta.version)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which part of the objects of a type is stored.
@@ -219,7 +230,8 @@ impl Entry {
                 )));
             }
         }
-        nulls::decode(&self.body).map_err(|error| self.decode_error(error.to_string()))
+        nulls::decode(&self.body)
+            .map_err(|error| self.decode_error(nulls::message(&self.kind, &error)))
     }
 
     fn decode_error(&self, message: String) -> DecodeError {

@@ -17,6 +17,7 @@ use super::options::TypeOptions;
 use super::scanner::{self, Layout};
 use crate::key::Key;
 use crate::kind::Kind;
+use crate::nulls;
 
 /// The conversion of the objects of one type.
 #[derive(Debug)]
@@ -120,10 +121,12 @@ impl Ingest {
             Ok(typed) => typed,
             // An eager object keeps its JSON, and a read fails with the error.
             Err(error) if form == Form::Whole => {
-                tracing::warn!(kind = %self.kind, key = %meta.key, %error, "decoding failed");
+                let error = nulls::message(&self.kind, &error);
+                tracing::warn!(kind = %self.kind, key = %meta.key, error, "decoding failed");
                 None
             }
             Err(error) => {
+                let error = nulls::message(&self.kind, &error);
                 let problem = format!("failed to decode the view: {error}");
                 return Err(Rejected { meta: Some(Box::new(meta)), problem });
             }

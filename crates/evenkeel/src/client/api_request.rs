@@ -11,10 +11,12 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use super::Client;
 use super::error::{Error, ErrorKind};
-use crate::error::BoxError;
+use crate::error::{BoxError, chain};
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::nulls;
@@ -127,16 +129,28 @@ impl ApiRequest {
             let problem = format!("no response within {} seconds", REQUEST_TIMEOUT.as_secs());
             Err(io::Error::new(io::ErrorKind::TimedOut, problem).into())
         };
-        match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await.unwrap_or_else(late) {
+        let span = tracing::debug_span!(
+            "request",
+            request = %request_info,
+            requestor = %client.requestor.0,
+            code = Empty,
+            error = Empty,
+        );
+        let exchange = tokio::time::timeout(REQUEST_TIMEOUT, exchange).instrument(span.clone());
+        match exchange.await.unwrap_or_else(late) {
             Ok((head, bytes)) => {
                 client.shared.warnings.log(&request_info, &head.headers);
+                span.record("code", head.status.as_u16());
                 if head.status.is_success() {
                     return Ok(bytes);
                 }
                 let status = Box::new(error_status(head.status, &head.headers, &bytes));
                 Err(ErrorKind::Api { request_info, status }.into())
             }
-            Err(source) => Err(ErrorKind::NoResponse { request_info, source }.into()),
+            Err(source) => {
+                span.record("error", chain(&*source));
+                Err(ErrorKind::NoResponse { request_info, source }.into())
+            }
         }
     }
 

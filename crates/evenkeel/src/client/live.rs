@@ -233,6 +233,7 @@ pub(super) fn decode_response<R: DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<R, Error> {
     nulls::decode(bytes).map_err(|error: serde_json::Error| {
-        ErrorKind::InvalidResponse { request_info, source: error.into() }.into()
+        let source = nulls::message(&request_info.kind, &error).into();
+        ErrorKind::InvalidResponse { request_info, source }.into()
     })
 }

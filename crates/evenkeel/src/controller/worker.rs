@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use super::TRACE_TARGET;
 use super::core::Core;
 use super::environment::{Environment, OnReconcile};
 use super::throttle::{Throttle, ThrottleDelay};
@@ -96,6 +97,13 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
             namespace = item.key.namespace(),
             name = item.key.name(),
             reconcile_id = %id,
+        );
+        tracing::trace!(
+            target: TRACE_TARGET,
+            parent: &span,
+            %causes,
+            queued_nanos = u64::try_from(item.queued_for.as_nanos()).unwrap_or(u64::MAX),
+            "taken from the workqueue"
         );
         let (started, begun) = (self.clock.now(), Instant::now());
         let operations = OperationLog::default();

@@ -24,13 +24,20 @@ use super::sent_fields::SentFields;
 ///     changes.flatten().map(|change| change.path.as_str()).collect()
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldChange {
     /// The path, such as `spec.replicas`.
     pub path: String,
     /// A digest of the new value.
     pub(crate) value: u64,
+}
+
+/// Only the path: short values could be found from their digest.
+impl fmt::Debug for FieldChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
+    }
 }
 
 impl fmt::Display for FieldChange {

@@ -5,6 +5,7 @@
 
 mod leader_election;
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use crate::logging::{self, LogFormat};
+use crate::logging::{self, ExtraLayer, LogFormat};
 use crate::queue::TokenBucket;
 use crate::{chain, manifest};
 use leader_election::LeaderElectionArgs;
@@ -307,6 +308,8 @@ const FLAGS: &[Flag] = &[
 
 /// The program, for `--help`, `--version` and `--print-crds`.
 pub(super) struct Program<'a> {
+    /// Exports traces.
+    pub(super) layer: Cell<Option<ExtraLayer>>,
     pub(super) name: &'a str,
     pub(super) version: Option<&'a str>,
     pub(super) crds: &'a [CustomResourceDefinition],
@@ -343,7 +346,7 @@ impl Program<'_> {
         match parse(arguments, !self.crds.is_empty()).map_err(|error| refused(&error))? {
             Parsed::Run(args) => {
                 let format = args.log_format.unwrap_or_default();
-                logging::init_as(args.log_level.as_deref(), format)
+                logging::init_with(args.log_level.as_deref(), format, self.layer.take())
                     .map_err(|error| refused(&error))?;
                 Ok(args)
             }

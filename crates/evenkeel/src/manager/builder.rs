@@ -1,5 +1,8 @@
 //! The builder of managers.
 
+use std::cell::Cell;
+#[cfg(feature = "otel")]
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +24,10 @@ use crate::error::Result;
 use crate::events;
 use crate::journal::Record;
 use crate::leader::{Elections, InvalidLeaderElection, LeaderElection};
+use crate::logging::ExtraLayer;
 use crate::metrics::Metrics;
+#[cfg(feature = "otel")]
+use crate::otel::{self, OtelExporter, OtelOptions};
 use crate::queue::TokenBucket;
 use crate::random::Random;
 
@@ -64,6 +70,8 @@ pub struct ManagerBuilder {
     metrics: Arc<Metrics>,
     client_limit: Option<TokenBucket>,
     leader_election: Option<LeaderElection>,
+    #[cfg(feature = "otel")]
+    otel: Option<OtelExporter>,
 }
 
 impl ManagerBuilder {
@@ -83,6 +91,8 @@ impl ManagerBuilder {
             metrics: Arc::new(Metrics::new()),
             client_limit: None,
             leader_election: None,
+            #[cfg(feature = "otel")]
+            otel: None,
         }
     }
 
@@ -163,6 +173,13 @@ impl ManagerBuilder {
         self
     }
 
+    /// Runs the exporter of traces with the manager; see [`otel`](crate::otel).
+    #[cfg(feature = "otel")]
+    pub fn otel(mut self, exporter: OtelExporter) -> Self {
+        self.otel = Some(exporter);
+        self
+    }
+
     /// Sets the operator's version for `--version`: `env!("CARGO_PKG_VERSION")` in the program's
     /// crate.
     pub fn version(mut self, version: &str) -> Self {
@@ -231,9 +248,10 @@ impl ManagerBuilder {
     ///
     /// # Errors
     /// Same as [`connect`](Self::connect).
-    pub async fn connect_with_args(self) -> Result<Manager, ConfigError> {
+    pub async fn connect_with_args(mut self) -> Result<Manager, ConfigError> {
+        let layer = Cell::new(self.trace_layer());
         let program =
-            Program { name: &self.name, version: self.version.as_deref(), crds: &self.crds };
+            Program { layer, name: &self.name, version: self.version.as_deref(), crds: &self.crds };
         let args = program.start(std::env::args_os().skip(1));
         self.with(args).connect().await
     }
@@ -264,7 +282,35 @@ impl ManagerBuilder {
         Observer::new(self.metrics.rest_client.clone(), self.client_limit)
     }
 
+    /// Returns the layer that exports traces, if the variables of OpenTelemetry are set and the
+    /// program has not set an exporter.
+    #[cfg(feature = "otel")]
+    fn trace_layer(&mut self) -> Option<ExtraLayer> {
+        let variables = OtelOptions::from_variables(&self.name, |name| std::env::var(name).ok());
+        match variables {
+            Ok(Some(options)) if self.otel.is_none() => {
+                let (layer, exporter) = otel::layer(options);
+                self.otel = Some(exporter);
+                Some(Box::new(layer))
+            }
+            Ok(_) => None,
+            Err(error) => {
+                // The subscriber is not installed yet.
+                let text = format!("warning: traces are not exported: {error}\n");
+                let _ = std::io::stderr().write_all(text.as_bytes());
+                None
+            }
+        }
+    }
+
+    #[cfg(not(feature = "otel"))]
+    fn trace_layer(&mut self) -> Option<ExtraLayer> {
+        None
+    }
+
     fn over(self, transport: Transport) -> Manager {
+        #[cfg(feature = "otel")]
+        let observer = self.observer();
         let mut random = self.seed.map_or_else(Random::from_entropy, Random::new);
         let mut options = self.cache;
         options.seed = options.seed.or_else(|| Some(random.next()));
@@ -294,6 +340,8 @@ impl ManagerBuilder {
             elections,
         );
         let manager = Manager(Arc::new(Inner {
+            #[cfg(feature = "otel")]
+            otel: self.otel.map(|exporter| (exporter, observer)),
             environment,
             name: self.name.into(),
             grace_period: self.grace_period,

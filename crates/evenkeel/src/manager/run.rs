@@ -127,14 +127,15 @@ pub(super) async fn run(inner: &Inner) -> Result<(), RunError> {
         ended.cancelled().await;
         after(deadline.get().copied().flatten()).await;
     };
-    let events = async {
+    let traces = inner.export_traces(ended.clone());
+    let emitted = async {
         tokio::select! {
             biased;
-            () = events => {}
+            ((), ()) = future::join(events, traces) => {}
             () = late => {}
         }
     };
-    let (outcome, ()) = future::join(work, events).await;
+    let (outcome, ()) = future::join(work, emitted).await;
     // Handlers that block their thread cannot be awaited.
     let _ = timeout(CANCELLED, future::join(client.cache().stop(), clusters.stop())).await;
     drop(guard);

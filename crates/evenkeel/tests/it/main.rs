@@ -10,11 +10,15 @@
 
 mod acceptance;
 
+mod canaries;
+
 mod clusters;
 
 mod contender;
 
 mod costs;
+
+mod dashboards;
 
 mod doubts;
 
@@ -58,6 +62,8 @@ mod signals;
 mod sources;
 
 mod stops;
+#[cfg(feature = "otel")]
+mod traces;
 
 mod waits;
 
