@@ -105,6 +105,13 @@ impl Ast {
         &self.source
     }
 
+    /// Whether the expression reads the variable at this position of the environment.
+    pub fn uses_variable(&self, index: usize) -> bool {
+        let is =
+            |reference: &Reference| matches!(reference, Reference::Variable(at) if *at == index);
+        self.references.iter().flatten().any(is)
+    }
+
     /// The position of a sub-expression by its id, as an [`Error`](crate::Error) reports it.
     pub fn location(&self, expression: u32) -> Location {
         match self.positions.get(expression as usize) {

@@ -34,6 +34,7 @@ pub use declare::{
 };
 pub use env::{DeclarationError, Env, EnvBuilder, FunctionCost, TypeProvider};
 pub use error::{Error, ErrorKind};
+pub use library::kubernetes;
 pub use program::{Activation, Evaluation, Limits, Program};
 pub use source::{Issue, Issues, Location};
 pub use types::{Opaque as OpaqueType, Type};

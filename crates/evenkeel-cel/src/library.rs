@@ -6,6 +6,7 @@ pub(crate) mod convert;
 pub(crate) mod format;
 pub(crate) mod regex;
 
+pub mod kubernetes;
 mod lists;
 mod optional;
 mod sets;

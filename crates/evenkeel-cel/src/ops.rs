@@ -61,8 +61,8 @@ impl Binary {
 
     pub(crate) fn apply<'a>(self, a: &Value<'a>, b: &Value<'a>) -> Result<Value<'a>, Error> {
         match self {
-            Self::Equals => Ok(Value::Bool(a == b)),
-            Self::NotEquals => Ok(Value::Bool(a != b)),
+            Self::Equals => Ok(Value::Bool(equals(a, b)?)),
+            Self::NotEquals => Ok(Value::Bool(!equals(a, b)?)),
             Self::In => contains(a, b).map(Value::Bool),
             Self::Less => self.order(a, b, Ordering::is_lt),
             Self::LessEquals => self.order(a, b, Ordering::is_le),
@@ -83,6 +83,14 @@ impl Binary {
         accept: fn(Ordering) -> bool,
     ) -> Result<Value<'a>, Error> {
         Ok(Value::Bool(accept(compare(a, b, self.name())?)))
+    }
+}
+
+/// Equality as an operator: some values of libraries cannot be compared.
+fn equals(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
+    match a {
+        Value::Opaque(value) => value.equals(b).ok_or_else(Error::no_such_overload),
+        _ => Ok(a == b),
     }
 }
 

@@ -37,6 +37,12 @@ impl<'a> Activation<'a> for [Option<Value<'a>>] {
     }
 }
 
+impl<'a> Activation<'a> for Vec<Value<'a>> {
+    fn variable(&self, index: usize) -> Option<Result<Value<'a>, Error>> {
+        self.as_slice().variable(index)
+    }
+}
+
 impl<'a, const N: usize> Activation<'a> for [Value<'a>; N] {
     fn variable(&self, index: usize) -> Option<Result<Value<'a>, Error>> {
         self.as_slice().variable(index)

@@ -19,8 +19,8 @@
 //!     fn type_(&self) -> Type {
 //!         Type::opaque("kubernetes.Quantity")
 //!     }
-//!     fn equals(&self, other: &dyn Opaque) -> bool {
-//!         other.as_any().downcast_ref::<Self>().is_some_and(|other| other.0 == self.0)
+//!     fn equals(&self, other: &Value<'_>) -> Option<bool> {
+//!         other.downcast::<Self>().map(|other| other.0 == self.0)
 //!     }
 //!     fn as_any(&self) -> &dyn Any {
 //!         self
@@ -110,11 +110,16 @@ pub trait Opaque: fmt::Debug + Send + Sync + 'static {
     /// The type, which is [`Type::Opaque`] or [`Type::Struct`].
     fn type_(&self) -> Type;
 
-    /// Whether two values are equal; values of different types are not.
-    fn equals(&self, other: &dyn Opaque) -> bool;
+    /// Whether two values are equal; `None` if they cannot be compared, which is an error of `==`.
+    fn equals(&self, other: &Value<'_>) -> Option<bool>;
 
     /// The value itself, for [`Value::downcast`].
     fn as_any(&self) -> &dyn Any;
+
+    /// The value as text, for messages.
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
 
     /// The size, if values have one (cel-go's `Sizer`), which counts in costs.
     fn size(&self) -> Option<u64> {

@@ -226,6 +226,11 @@ pub fn label_name(name: &str, prefix: bool) -> Reasons {
     dns1123_label(&mask_trailing_dash(name, prefix))
 }
 
+/// Checks an object name that must be a DNS label (RFC 1035), or with `prefix` a prefix of one.
+pub fn dns1035_label_name(name: &str, prefix: bool) -> Reasons {
+    dns1035_label(&mask_trailing_dash(name, prefix))
+}
+
 /// Replaces a trailing dash, which is allowed in a prefix because random characters follow it. Like
 /// upstream's `maskTrailingDash`, also replaces the character before the dash.
 fn mask_trailing_dash(name: &str, prefix: bool) -> Cow<'_, str> {

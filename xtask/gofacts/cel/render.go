@@ -66,7 +66,7 @@ func render(value ref.Val) string {
 	case types.Duration:
 		return fmt.Sprintf("duration(%d)", v.Nanoseconds())
 	case types.Timestamp:
-		return "timestamp(" + v.Time.UTC().Format(time.RFC3339Nano) + ")"
+		return "timestamp(" + v.Time.Format(time.RFC3339Nano) + ")"
 	case *types.Optional:
 		if !v.HasValue() {
 			return "optional.none()"

@@ -35,7 +35,7 @@ impl<'b> PartialEq<Value<'b>> for Value<'_> {
             }
             (Value::Type(a), Value::Type(b)) => a.name() == b.name(),
             (Value::Optional(a), Value::Optional(b)) => a == b,
-            (Value::Opaque(a), Value::Opaque(b)) => a.type_() == b.type_() && a.equals(&**b),
+            (Value::Opaque(a), other) => a.equals(other) == Some(true),
             _ => false,
         }
     }

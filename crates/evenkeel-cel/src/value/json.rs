@@ -28,7 +28,9 @@ impl<'a> Value<'a> {
                 STANDARD.decode(text).map_or(Value::from(text.as_str()), Value::from)
             }
             (Json::String(text), Schema::Timestamp) => {
-                Timestamp::parse(text).map_or(Value::from(text.as_str()), Value::Timestamp)
+                let date = || Timestamp::parse(&format!("{text}T00:00:00Z"));
+                let parsed = Timestamp::parse(text).or_else(date);
+                parsed.map_or(Value::from(text.as_str()), Value::Timestamp)
             }
             (Json::String(text), Schema::Duration) => {
                 Duration::parse(text).map_or(Value::from(text.as_str()), Value::Duration)
