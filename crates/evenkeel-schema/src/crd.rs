@@ -12,6 +12,7 @@ mod field_path;
 mod openapi;
 mod options;
 mod render;
+mod rules;
 mod schema;
 mod shape;
 mod spec;

@@ -9,6 +9,7 @@ pub mod jsonpath;
 pub mod metadata;
 
 mod crd;
+mod field_path;
 mod scale;
 mod structural;
 

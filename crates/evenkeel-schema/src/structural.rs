@@ -14,13 +14,15 @@ mod enum_values;
 mod lists;
 mod normalize;
 mod prune;
+mod rules;
 mod validate;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 use self::enum_values::EnumValues;
+use self::rules::RuleNode;
 use crate::scale::Scale;
 use evenkeel_types::format::Format;
 use evenkeel_types::pattern::Pattern;
@@ -28,15 +30,18 @@ use evenkeel_types::pattern::Pattern;
 pub use compile::CompileError;
 pub use normalize::DecodeError;
 
-pub(crate) use compile::{Purpose, compile};
+pub(crate) use compile::{Purpose, compile, compile_map};
 pub(crate) use embedded::{coerce as coerce_embedded, validate as validate_embedded};
 pub(crate) use prune::is_pruned;
+pub(crate) use rules::{CompiledRule, Compiler, Expression, declare};
 pub(crate) use validate::check_against;
 
 /// A compiled structural schema. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Structural {
     root: Arc<Node>,
+    /// Compiled when they are first needed.
+    rules: Arc<OnceLock<Option<RuleNode>>>,
     scale: Option<Arc<Scale>>,
 }
 
@@ -165,6 +170,11 @@ pub(crate) enum FormatRule {
 impl Structural {
     pub(crate) fn root(&self) -> &Node {
         &self.root
+    }
+
+    /// The compiled rules; `None` if there are none.
+    pub(crate) fn compiled_rules(&self) -> Option<&RuleNode> {
+        self.rules.get_or_init(|| RuleNode::compile(&self.root, true)).as_ref()
     }
 
     /// Adds validation of the fields of the version's `scale` subresource.

@@ -65,7 +65,11 @@ pub(crate) fn on_update(
     with_strategy_context(cx, labels_from_template, |strategy| {
         resource.prepare_update(&mut object, old, part, strategy);
     });
-    let errors = resource.validate_update(&object, old, part);
+    let mut warnings = Vec::new();
+    let errors = resource.validate_update(&object, old, part, &mut warnings);
+    for warning in warnings {
+        cx.warnings.add(warning);
+    }
     if !errors.is_empty() {
         return Err(invalid(cx, &object, &errors));
     }

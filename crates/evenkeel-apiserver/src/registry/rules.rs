@@ -99,12 +99,13 @@ impl Resource {
         }
     }
 
-    /// Validates an update of `old`.
+    /// Validates an update of `old`. Failed rules of values that did not change become warnings.
     pub(crate) fn validate_update(
         &self,
         new: &Value,
         old: &Value,
         part: Part<'_>,
+        warnings: &mut Vec<String>,
     ) -> Vec<field::Error> {
         let gvk = self.gvk();
         let (new_meta, old_meta) = (metadata_of(new), metadata_of(old));
@@ -129,8 +130,10 @@ impl Resource {
                 // Upstream applies these rules twice: for all kinds and for custom resources.
                 errors.extend(metadata::validate_update(new_meta, old_meta, "metadata"));
                 errors.extend(match part {
-                    Part::Status => custom.schema.validate_status_update(old, new),
-                    Part::Main | Part::Other(_) => custom.schema.validate_update(old, new),
+                    Part::Status => custom.schema.validate_status_update(old, new, warnings),
+                    Part::Main | Part::Other(_) => {
+                        custom.schema.validate_update(old, new, warnings)
+                    }
                 });
                 errors
             }

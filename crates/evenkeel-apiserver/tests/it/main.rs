@@ -34,6 +34,7 @@ mod audit;
 mod subresources;
 
 mod crd;
+mod validation_rules;
 
 mod errors;
 

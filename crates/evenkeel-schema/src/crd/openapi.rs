@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::options::Options;
 use super::schema::{Additional, Items, Schema};
 use super::spec::text;
-use super::{field_path, render};
+use super::{field_path, render, rules};
 use crate::field::{Error, exceeds_text_limit};
 
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -15,13 +15,15 @@ pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "o
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
+/// Checks a schema. Rules are checked if there is a place for them.
 pub(super) fn check(
     schema: Schema<'_>,
     path: &str,
     options: &Options<'_>,
+    rules: Option<rules::Place<'_>>,
     errors: &mut Vec<Error>,
 ) {
-    let context = Context { options, defaults_forbidden_reason: None, in_metadata: false };
+    let context = Context { options, defaults_forbidden_reason: None, in_metadata: false, rules };
     context.check(schema, path, true, errors);
 }
 
@@ -85,7 +87,11 @@ pub(super) fn has_extensions(schema: Schema<'_>) -> bool {
         || schema.is_int_or_string()
         || !schema.texts("x-kubernetes-list-map-keys").is_empty()
         || schema.list_type().is_some()
-        || !schema.list("x-kubernetes-validations").is_empty()
+        || has_rules(schema)
+}
+
+pub(super) fn has_rules(schema: Schema<'_>) -> bool {
+    !schema.list("x-kubernetes-validations").is_empty()
 }
 
 pub(super) fn is_set_of_non_atomic(schema: Schema<'_>) -> bool {
@@ -111,11 +117,14 @@ struct Context<'a> {
     /// The reason why defaults are forbidden here, if they are.
     defaults_forbidden_reason: Option<&'a str>,
     in_metadata: bool,
+    /// Where the rules of the schema are checked.
+    rules: Option<rules::Place<'a>>,
 }
 
 impl Context<'_> {
     fn check(self, schema: Schema<'_>, path: &str, root: bool, errors: &mut Vec<Error>) {
         let at = |key: &str| format!("{path}.{key}");
+        let before = errors.len();
         self.check_keywords(schema, path, errors);
         if schema.flag("uniqueItems") {
             let detail =
@@ -123,28 +132,32 @@ impl Context<'_> {
             errors.push(Error::forbidden(at("uniqueItems"), detail));
         }
         self.check_fields(schema, path, root, errors);
+        let without_rules = Context { rules: None, ..self };
         if let Some(not) = schema.not() {
-            self.check(not, &at("not"), false, errors);
+            without_rules.check(not, &at("not"), false, errors);
         }
         for key in ["allOf", "oneOf", "anyOf"] {
             for (i, nested) in schema.list(key).into_iter().enumerate() {
-                self.check(nested, &format!("{path}.{key}[{i}]"), false, errors);
+                without_rules.check(nested, &format!("{path}.{key}[{i}]"), false, errors);
             }
         }
         for (name, nested) in schema.named("definitions") {
-            self.check(nested, &format!("{path}.definitions[{name}]"), false, errors);
+            without_rules.check(nested, &format!("{path}.definitions[{name}]"), false, errors);
         }
         match schema.items() {
-            Some(Items::One(item)) => self.check(item, &at("items"), false, errors),
+            Some(Items::One(item)) => {
+                let rules = self.rules.and_then(|place| place.items(schema, path));
+                Context { rules, ..self }.check(item, &at("items"), false, errors);
+            }
             Some(Items::Many(items)) => {
                 for (i, item) in items.into_iter().enumerate() {
-                    self.check(item, &format!("{path}.items[{i}]"), false, errors);
+                    without_rules.check(item, &format!("{path}.items[{i}]"), false, errors);
                 }
             }
             None => {}
         }
         for (name, nested) in schema.named("dependencies") {
-            self.check(nested, &format!("{path}.dependencies[{name}]"), false, errors);
+            without_rules.check(nested, &format!("{path}.dependencies[{name}]"), false, errors);
         }
         if schema.preserves_unknown() == Some(false) {
             let path = at("x-kubernetes-preserve-unknown-fields");
@@ -156,6 +169,10 @@ impl Context<'_> {
             check_list_keys(schema, path, errors);
         }
         check_rules(schema, path, errors);
+        // Expressions on an invalid schema would have misleading errors.
+        if let Some(place) = self.rules.filter(|_| errors.len() == before) {
+            place.check(schema, path);
+        }
     }
 
     fn check_keywords(self, schema: Schema<'_>, path: &str, errors: &mut Vec<Error>) {
@@ -213,6 +230,7 @@ impl Context<'_> {
                     } else {
                         self.defaults_forbidden_reason
                     },
+                    rules: self.rules.and_then(rules::Place::values),
                     ..self
                 };
                 context.check(child, &path, false, errors);
@@ -221,8 +239,11 @@ impl Context<'_> {
         for (name, property) in properties {
             let is_meta = matches!(name, "metadata" | "kind" | "apiVersion");
             let reason = format!("in top-level {name}");
-            let mut context =
-                Context { defaults_forbidden_reason: self.defaults_forbidden_reason, ..self };
+            let mut context = Context {
+                defaults_forbidden_reason: self.defaults_forbidden_reason,
+                rules: self.rules.and_then(|place| place.property(name)),
+                ..self
+            };
             if is_meta && (root || schema.is_embedded()) {
                 context.in_metadata = true;
                 if root {

@@ -21,6 +21,8 @@ pub(super) struct Options<'a> {
     pub(super) allow_invalid_ca: bool,
     /// Names of the versions that may keep too many selectable fields; empty for the top level.
     pub(super) allow_many_selectable: HashSet<&'a str>,
+    /// Names of the versions whose schema is that of the stored CRD.
+    pub(super) unchanged_schemas: HashSet<&'a str>,
 }
 
 impl<'a> Options<'a> {
@@ -36,6 +38,7 @@ impl<'a> Options<'a> {
             require_valid_list_keys: true,
             allow_invalid_ca: true,
             allow_many_selectable: HashSet::new(),
+            unchanged_schemas: HashSet::new(),
         }
     }
 
@@ -57,8 +60,17 @@ impl<'a> Options<'a> {
             require_valid_list_keys: !anywhere(&openapi::has_invalid_list_keys),
             allow_invalid_ca: !established || conversion::has_invalid_ca(old_spec),
             allow_many_selectable: versions_with_many_selectable(old_spec, spec),
+            unchanged_schemas: versions_with_unchanged_schemas(old_spec, spec),
         }
     }
+}
+
+fn versions_with_unchanged_schemas<'a>(old: &Spec<'_>, new: &Spec<'a>) -> HashSet<&'a str> {
+    let before = |name: &str| old.versions.iter().find(|version| version.name == name);
+    let unchanged = new.versions.iter().filter(|version| {
+        before(version.name).is_some_and(|before| before.schema == version.schema)
+    });
+    unchanged.map(|version| version.name).collect()
 }
 
 fn versions_with_many_selectable<'a>(old: &Spec<'_>, new: &Spec<'a>) -> HashSet<&'a str> {

@@ -172,7 +172,8 @@ fn named(given: Schema<'_>, key: &str) -> String {
     format!("{{{}}}", entries.join(","))
 }
 
-fn rule(rule: &Value) -> String {
+/// Prints one `ValidationRule`.
+pub(super) fn rule(rule: &Value) -> String {
     let optional = |key: &str| rule.get(key).filter(|v| !v.is_null()).map_or_else(null, go::json);
     record(&[
         ("Rule", string(text(rule, "rule"))),

@@ -6,9 +6,10 @@ use super::options::Options;
 use super::schema::Schema;
 use super::shape;
 use super::spec::{Names, Parts, Spec, Version};
-use super::{columns, conversion, defaults, openapi, render};
+use super::{columns, conversion, defaults, openapi, render, rules};
 use crate::field::Error;
 use crate::names;
+use crate::structural::{Purpose, compile_map};
 
 pub(super) fn check(spec: &Spec<'_>, options: &Options<'_>, errors: &mut Vec<Error>) {
     check_group_and_scope(spec, errors);
@@ -37,7 +38,9 @@ pub(super) fn check(spec: &Spec<'_>, options: &Options<'_>, errors: &mut Vec<Err
         let parts = &version.parts;
         if let Some(schema) = parts.schema() {
             let path = format!("{path}.schema");
-            check_schema(schema, version.has_status, structural, options, &path, errors);
+            let unchanged = options.unchanged_schemas.contains(version.name);
+            let schema = Checked { schema, structural, unchanged, status: version.has_status };
+            check_schema(&schema, options, &path, errors);
         }
         columns::check_subresources(parts.subresources, &format!("{path}.subresources"), errors);
         let at = format!("{path}.additionalPrinterColumns");
@@ -51,7 +54,11 @@ pub(super) fn check(spec: &Spec<'_>, options: &Options<'_>, errors: &mut Vec<Err
     let shared = &spec.shared;
     if let Some(schema) = shared.schema() {
         let status = spec.versions.iter().any(|version| version.has_status);
-        check_schema(schema, status, structural, options, "spec.validation", errors);
+        // Upstream takes the shared schema for that of the first version.
+        let first = spec.versions.first().map_or("", |version| version.name);
+        let unchanged = options.unchanged_schemas.contains(first);
+        let schema = Checked { schema, structural, unchanged, status };
+        check_schema(&schema, options, "spec.validation", errors);
     }
     columns::check_subresources(shared.subresources, "spec.subresources", errors);
     columns::check_columns(shared.columns(), "spec.additionalPrinterColumns", errors);
@@ -190,15 +197,20 @@ pub(super) fn check_names(given: &Names<'_>, path: &str, errors: &mut Vec<Error>
     }
 }
 
-/// Runs all checks on one schema. `path` is the path of the object that contains it.
-fn check_schema(
-    schema: Schema<'_>,
+/// A schema, and which checks it needs.
+struct Checked<'a> {
+    schema: Schema<'a>,
+    /// The version has a `status` subresource.
     status: bool,
+    /// The schema must be structural.
     structural: bool,
-    options: &Options<'_>,
-    path: &str,
-    errors: &mut Vec<Error>,
-) {
+    /// The stored CRD has the same schema.
+    unchanged: bool,
+}
+
+/// Runs all checks on one schema. `path` is the path of the object that contains it.
+fn check_schema(checked: &Checked<'_>, options: &Options<'_>, path: &str, errors: &mut Vec<Error>) {
+    let Checked { schema, status, structural, unchanged } = *checked;
     let start = errors.len();
     if status {
         openapi::check_root_for_status(schema, path, errors);
@@ -209,19 +221,26 @@ fn check_schema(
         errors.push(Error::forbidden(format!("{path}.nullable"), detail));
     }
     let mut unsupported = None;
+    let mut node = None;
     if structural {
         if let Some(reason) = shape::unsupported(schema) {
             unsupported = Some(Error::invalid(&*path, "", reason));
         } else {
-            let wrong = shape::check(schema, &path);
+            let mut wrong = shape::check(schema, &path);
             if wrong.is_empty() {
-                errors.extend(defaults::check(schema, &path, options.require_pruned_defaults));
-            } else {
-                errors.extend(wrong);
+                wrong = defaults::check(schema, &path, options.require_pruned_defaults);
             }
+            if wrong.is_empty() && schema.has(&openapi::has_rules) {
+                node =
+                    schema.as_map().and_then(|schema| compile_map(schema, Purpose::Resource).ok());
+            }
+            errors.extend(wrong);
         }
     }
-    openapi::check(schema, &path, options, errors);
+    let report = rules::Report::new(unchanged);
+    let place = node.as_ref().map(|node| rules::Place::root(node, &report));
+    openapi::check(schema, &path, options, place, errors);
+    report.finish(&path, errors);
     // The keyword checks above usually report an unsupported keyword with a better message.
     if errors.len() == start {
         errors.extend(unsupported);

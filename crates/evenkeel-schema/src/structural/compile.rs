@@ -46,12 +46,18 @@ impl Structural {
     pub fn compile(schema: &Value) -> Result<Self, CompileError> {
         let mut root = compile(schema, Purpose::Resource)?;
         super::prune::prune_defaults(&mut root, true);
-        Ok(Self { root: Arc::new(root), scale: None })
+        Ok(Self { root: Arc::new(root), rules: Arc::default(), scale: None })
     }
 }
 
 pub(crate) fn compile(schema: &Value, purpose: Purpose) -> Result<Node, CompileError> {
-    let schema = schema.as_object().ok_or(CompileError::NotASchema)?;
+    compile_map(schema.as_object().ok_or(CompileError::NotASchema)?, purpose)
+}
+
+pub(crate) fn compile_map(
+    schema: &Map<String, Value>,
+    purpose: Purpose,
+) -> Result<Node, CompileError> {
     let mut node = Node {
         types: json_types(schema, purpose),
         nullable: flag(schema, "nullable"),

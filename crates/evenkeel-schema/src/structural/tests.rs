@@ -457,8 +457,8 @@ proptest! {
                 let _ = schema.normalize(&mut object, Malformed::Drop);
                 schema.default(&mut object);
                 schema.validate(&object);
-                schema.validate_update(&value, &object);
-                schema.validate_status_update(&value, &object);
+                schema.validate_update(&value, &object, &mut Vec::new());
+                schema.validate_status_update(&value, &object, &mut Vec::new());
             }
         }
     }

@@ -33,12 +33,18 @@ impl Structural {
         }
         errors.extend(self.validate_embedded(object));
         errors.extend(self.validate_lists(object));
-        self.note_unchecked_rules(&mut errors);
+        self.validate_rules(object, None, &mut Vec::new(), &mut errors);
         errors
     }
 
-    /// Validates an update. Invalid values that are unchanged are accepted (ratcheting).
-    pub fn validate_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
+    /// Validates an update. Invalid values that are unchanged are accepted (ratcheting); those of rules
+    /// become warnings.
+    pub fn validate_update(
+        &self,
+        old: &Value,
+        new: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Vec<field::Error> {
         let mut errors = self.validate_schema_update(old, new);
         if let Some(scale) = &self.scale {
             errors.extend(scale.validate_spec(new));
@@ -46,14 +52,19 @@ impl Structural {
         }
         errors.extend(self.validate_embedded(new));
         errors.extend(self.validate_lists_update(old, new));
-        self.note_unchecked_rules(&mut errors);
+        self.validate_rules(new, Some(old), warnings, &mut errors);
         errors
     }
 
     /// Validates an update through the `status` subresource.
     ///
-    /// Takes whole objects. Validates only `status`, and sets and maps of the whole object.
-    pub fn validate_status_update(&self, old: &Value, new: &Value) -> Vec<field::Error> {
+    /// Takes whole objects. Validates only `status`, and sets, maps and rules of the whole object.
+    pub fn validate_status_update(
+        &self,
+        old: &Value,
+        new: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Vec<field::Error> {
         let mut errors = match (self.root().property("status"), new.get("status")) {
             (Some(node), Some(status)) => {
                 let old = old.get("status").unwrap_or(&Value::Null);
@@ -65,25 +76,36 @@ impl Structural {
             errors.extend(scale.validate_status(new));
         }
         errors.extend(self.validate_lists_update(old, new));
-        self.note_unchecked_rules(&mut errors);
+        self.validate_rules(new, Some(old), warnings, &mut errors);
         errors
     }
 
-    /// Adds upstream's note that CEL rules were not evaluated because the object has the wrong
-    /// shape.
-    fn note_unchecked_rules(&self, errors: &mut Vec<field::Error>) {
+    /// Evaluates the rules, or adds upstream's note that they were not evaluated because the object has
+    /// the wrong shape.
+    fn validate_rules(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        warnings: &mut Vec<String>,
+        errors: &mut Vec<field::Error>,
+    ) {
         use field::ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
         let blocking = |error: &field::Error| {
             matches!(error.error_type, NotSupported | Required | TooLong | TooMany | TypeInvalid)
         };
-        if self.root().subtree.rules && errors.iter().any(blocking) {
+        let Some(rules) = self.compiled_rules() else { return };
+        if errors.iter().any(blocking) {
             errors.push(field::Error::invalid(
                 "",
                 Value::Null,
                 "some validation rules were not checked because the object was invalid; correct \
                  the existing errors to complete validation",
             ));
+            return;
         }
+        let found = super::rules::evaluate(rules, self.root(), object, old);
+        errors.extend(found.errors);
+        warnings.extend(found.warnings);
     }
 
     /// Runs only the schema part of [`validate`](Self::validate).

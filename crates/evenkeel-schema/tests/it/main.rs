@@ -2,4 +2,5 @@
 
 mod crds;
 mod objects;
+mod rules;
 mod updates;

@@ -28,9 +28,9 @@ fn unchanged_values_are_ratcheted_as_upstream_does() {
         schema.normalize(&mut new, Malformed::Reject).unwrap();
         schema.default(&mut new);
         let errors = if status {
-            schema.validate_status_update(&old, &new)
+            schema.validate_status_update(&old, &new, &mut Vec::new())
         } else {
-            schema.validate_update(&old, &new)
+            schema.validate_update(&old, &new, &mut Vec::new())
         };
         let same = match case["status"].as_u64() {
             Some(200) => errors.is_empty(),
