@@ -18,6 +18,9 @@ use crate::authz::Attributes;
 /// The number of different accesses that are recorded.
 const MAX_ACCESSES: usize = 10_000;
 
+/// The number of names that are recorded of each access.
+const MAX_NAMES: usize = 16;
+
 /// Records the accesses of all requests of a server. Clones share the records.
 ///
 /// ```
@@ -39,12 +42,47 @@ pub struct AccessTrail(Arc<Mutex<Recorded>>);
 
 #[derive(Debug, Default)]
 struct Recorded {
-    /// The number of requests by user and access.
-    users: BTreeMap<String, BTreeMap<Access, u64>>,
+    /// The requests by user and access.
+    users: BTreeMap<String, BTreeMap<Access, Requests>>,
     /// The number of different accesses of all users.
     accesses: usize,
     /// The number of requests that were not recorded because there were too many accesses.
     dropped: u64,
+}
+
+/// The requests of one access.
+#[derive(Clone, Debug, Default)]
+struct Requests {
+    count: u64,
+    /// The names of their objects, or that there are too many, or requests without a name.
+    names: Names,
+}
+
+#[derive(Clone, Debug)]
+enum Names {
+    Known(BTreeSet<String>),
+    Any,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::Known(BTreeSet::new())
+    }
+}
+
+impl Requests {
+    fn add(&mut self, name: &str) {
+        self.count = self.count.saturating_add(1);
+        let Names::Known(names) = &mut self.names else { return };
+        if names.contains(name) {
+            return;
+        }
+        if name.is_empty() || names.len() == MAX_NAMES {
+            self.names = Names::Any;
+        } else {
+            names.insert(name.to_owned());
+        }
+    }
 }
 
 /// What requests of the same kind needed, in the terms of RBAC.
@@ -73,13 +111,15 @@ impl AccessTrail {
         let access = Access::new(attributes, allowed);
         let recorded = &mut *self.0.lock();
         let user = &attributes.user.user;
-        if let Some(count) =
+        let name = attributes.resource.as_ref().map_or("", |resource| resource.name);
+        if let Some(requests) =
             recorded.users.get_mut(user).and_then(|accesses| accesses.get_mut(&access))
         {
-            *count = count.saturating_add(1);
+            requests.add(name);
         } else if recorded.accesses < MAX_ACCESSES {
             recorded.accesses += 1;
-            recorded.users.entry(user.clone()).or_default().insert(access, 1);
+            let accesses = recorded.users.entry(user.clone()).or_default();
+            accesses.entry(access).or_default().add(name);
         } else {
             recorded.dropped = recorded.dropped.saturating_add(1);
         }
@@ -103,8 +143,8 @@ impl AccessTrail {
         self.of(user).into_keys().map(|access| access.namespace).collect()
     }
 
-    /// Returns the accesses of `user` with the number of their requests.
-    fn of(&self, user: &str) -> BTreeMap<Access, u64> {
+    /// Returns the accesses of `user` with their requests.
+    fn of(&self, user: &str) -> BTreeMap<Access, Requests> {
         self.0.lock().users.get(user).cloned().unwrap_or_default()
     }
 }

@@ -25,6 +25,8 @@ pub struct Rule {
     pub resources: &'static [&'static str],
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verbs: &'static [&'static str],
+    /// The names of the objects; all if empty.
+    pub resource_names: &'static [&'static str],
 }
 
 impl Rule {
@@ -35,7 +37,14 @@ impl Rule {
         resources: &'static [&'static str],
         verbs: &'static [&'static str],
     ) -> Self {
-        Self { group, resources, verbs }
+        Self { group, resources, verbs, resource_names: &[] }
+    }
+
+    /// Limits the rule to objects of these names.
+    #[must_use]
+    pub const fn named(mut self, names: &'static [&'static str]) -> Self {
+        self.resource_names = names;
+        self
     }
 
     /// Returns a ClusterRole with these rules, to install the permissions that a test proved to be
@@ -59,6 +68,7 @@ impl Rule {
             api_groups: Some(vec![rule.group.to_owned()]),
             resources: Some(owned(rule.resources)),
             verbs: owned(rule.verbs),
+            resource_names: Some(owned(rule.resource_names)).filter(|names| !names.is_empty()),
             ..PolicyRule::default()
         };
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Access, AccessTrail};
+use super::{Access, AccessTrail, Names, Requests};
 use crate::authz::{Attributes, PolicyRule, ResourceAttributes};
 use crate::identity::Identity;
 
@@ -20,15 +20,17 @@ pub struct AccessReport {
     pub used: Vec<CountedAccess>,
     /// The requests that were denied.
     pub denied: Vec<CountedAccess>,
-    /// The granted permissions that no request used: each rule has one verb and one resource. With
-    /// `watch`, `get` and `list` count as used: informers fall back to them.
+    /// The granted permissions that no request used: each rule has one verb, one resource and at
+    /// most one name. With `watch`, `get` and `list` count as used: informers fall back to them.
     pub unused: Vec<PolicyRule>,
-    /// The roles that allow the verbs, resources and namespaces of all requests, and no others.
+    /// The roles that allow the verbs, resources and namespaces of all requests, and no others. They
+    /// contain names of objects where the granted rules do.
     pub minimal: Vec<MinimalRole>,
 }
 
-/// An [`Access`] and its number of requests.
+/// An [`Access`] and its requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CountedAccess {
     /// What the requests needed.
@@ -36,6 +38,20 @@ pub struct CountedAccess {
     pub access: Access,
     /// The number of requests.
     pub count: u64,
+    /// The names of the requested objects; empty if there are more than 16, or requests without a
+    /// name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_names: Vec<String>,
+}
+
+impl CountedAccess {
+    fn new(access: Access, requests: Requests) -> Self {
+        let resource_names = match requests.names {
+            Names::Known(names) => names.into_iter().collect(),
+            Names::Any => Vec::new(),
+        };
+        Self { access, count: requests.count, resource_names }
+    }
 }
 
 /// The rules of a Role, or of a ClusterRole if there is no namespace.
@@ -57,16 +73,16 @@ impl AccessTrail {
         let (used, denied): (Vec<_>, Vec<_>) = accesses
             .into_iter()
             .filter(|(access, _)| !access.is_granted_to_all())
-            .map(|(access, count)| CountedAccess { access, count })
+            .map(|(access, requests)| CountedAccess::new(access, requests))
             .partition(|counted| counted.access.allowed);
         let unused = granted
             .iter()
             .flat_map(split)
-            .filter(|rule| !used.iter().any(|counted| needs(&counted.access, rule)));
+            .filter(|rule| !used.iter().any(|counted| needs(counted, rule)));
         AccessReport {
             user: user.to_owned(),
             unused: unused.collect(),
-            minimal: minimal(used.iter().chain(&denied).map(|counted| &counted.access)),
+            minimal: minimal(used.iter().chain(&denied), granted),
             used,
             denied,
         }
@@ -81,38 +97,45 @@ impl AccessReport {
     }
 }
 
-/// Splits a rule into rules with one verb and one resource or path each.
-fn split(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> {
-    let one = |list: &[String]| -> Vec<Vec<String>> {
-        list.iter().map(|item| vec![item.clone()]).collect()
+/// Splits a rule into rules with one verb, one resource or path, and one name each.
+fn split(rule: &PolicyRule) -> Vec<PolicyRule> {
+    let one = |item: &String| vec![item.clone()];
+    let names = match rule.resource_names.as_slice() {
+        [] => vec![Vec::new()],
+        names => names.iter().map(one).collect(),
     };
-    let (groups, resources, paths) =
-        (one(&rule.api_groups), one(&rule.resources), one(&rule.non_resource_urls));
-    let names = rule.resource_names.clone();
-    rule.verbs.clone().into_iter().flat_map(move |verb| {
-        let with_resource = groups.iter().flat_map(|group| {
-            resources.iter().map(|resource| PolicyRule {
-                verbs: vec![verb.clone()],
-                api_groups: group.clone(),
-                resources: resource.clone(),
-                resource_names: names.clone(),
-                non_resource_urls: Vec::new(),
-            })
-        });
-        let with_path = paths.iter().map(|path| PolicyRule {
-            verbs: vec![verb.clone()],
-            non_resource_urls: path.clone(),
+    let mut rules = Vec::new();
+    for verb in &rule.verbs {
+        for group in &rule.api_groups {
+            for resource in &rule.resources {
+                rules.extend(names.iter().map(|name| PolicyRule {
+                    verbs: one(verb),
+                    api_groups: one(group),
+                    resources: one(resource),
+                    resource_names: name.clone(),
+                    non_resource_urls: Vec::new(),
+                }));
+            }
+        }
+        rules.extend(rule.non_resource_urls.iter().map(|path| PolicyRule {
+            verbs: one(verb),
+            non_resource_urls: one(path),
             ..PolicyRule::default()
-        });
-        with_resource.chain(with_path).collect::<Vec<_>>()
-    })
+        }));
+    }
+    rules
 }
 
 /// The verbs that informers fall back to: a server that streams lists needs only `watch` of them.
 const WITH_WATCH: [&str; 2] = ["get", "list"];
 
-/// Returns whether the access needs the rule, itself or for the fallback of an informer.
-fn needs(access: &Access, rule: &PolicyRule) -> bool {
+/// Returns whether the requests need the rule, themselves or for the fallback of an informer.
+fn needs(counted: &CountedAccess, rule: &PolicyRule) -> bool {
+    let (access, names) = (&counted.access, &counted.resource_names);
+    let named = &rule.resource_names;
+    if !named.is_empty() && !names.is_empty() && !names.iter().any(|name| named.contains(name)) {
+        return false;
+    }
     let falls_back = access.verb == "watch"
         && WITH_WATCH
             .iter()
@@ -130,6 +153,7 @@ fn covers(rule: &PolicyRule, access: &Access) -> bool {
         subresource,
         namespace: &access.namespace,
         name: "",
+        selected_fields: &[],
     };
     let attributes = Attributes {
         user: &Identity::default(),
@@ -141,18 +165,37 @@ fn covers(rule: &PolicyRule, access: &Access) -> bool {
     any_name.allows(&attributes)
 }
 
-/// Returns the roles that the accesses need. A permission at the cluster scope covers all
+/// Returns the names that the requests of an access are limited to: those of the requests, if the
+/// granted rules name their objects. Of other rules, names are as arbitrary as the objects of a test.
+fn limited_to<'a>(counted: &'a CountedAccess, granted: &[PolicyRule]) -> &'a [String] {
+    let names = &counted.resource_names;
+    let allows = |rule: &&PolicyRule| covers(rule, &counted.access);
+    let mut rules = granted.iter().filter(allows).peekable();
+    let is_limited = !names.is_empty()
+        && rules.peek().is_some()
+        && rules.all(|rule| names.iter().all(|name| rule.resource_names.contains(name)));
+    if is_limited { names } else { &[] }
+}
+
+/// The verbs that are needed of a resource, by group, resource and names.
+type Verbs<'a> = BTreeMap<(&'a str, &'a str, &'a [String]), BTreeSet<&'a str>>;
+
+/// Returns the roles that the requests need. A permission at the cluster scope covers all
 /// namespaces.
-fn minimal<'a>(accesses: impl Iterator<Item = &'a Access>) -> Vec<MinimalRole> {
-    type Verbs<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>;
+fn minimal<'a>(
+    requests: impl Iterator<Item = &'a CountedAccess>,
+    granted: &[PolicyRule],
+) -> Vec<MinimalRole> {
     let mut namespaces = BTreeMap::<&str, Verbs<'_>>::new();
     let mut paths = BTreeMap::<&str, BTreeSet<&str>>::new();
-    for access in accesses {
+    for counted in requests {
+        let access = &counted.access;
         if access.resource.is_empty() {
             paths.entry(&access.path).or_default().insert(&access.verb);
         } else {
             let verbs = namespaces.entry(&access.namespace).or_default();
-            let resource = (&*access.api_group, &*access.resource);
+            let names = limited_to(counted, granted);
+            let resource = (&*access.api_group, &*access.resource, names);
             let verbs = verbs.entry(resource).or_default();
             verbs.insert(&access.verb);
             if access.verb == "watch" {
@@ -163,8 +206,11 @@ fn minimal<'a>(accesses: impl Iterator<Item = &'a Access>) -> Vec<MinimalRole> {
     let cluster = namespaces.remove("").unwrap_or_default();
     for verbs in namespaces.values_mut() {
         for (resource, verbs) in verbs.iter_mut() {
-            let covered = cluster.get(resource);
-            verbs.retain(|verb| !covered.is_some_and(|covered| covered.contains(verb)));
+            let all_names = (resource.0, resource.1, &[][..]);
+            let covered = [cluster.get(resource), cluster.get(&all_names)];
+            let covered = covered.into_iter().flatten();
+            let covered: BTreeSet<&str> = covered.flatten().copied().collect();
+            verbs.retain(|verb| !covered.contains(verb));
         }
         verbs.retain(|_, verbs| !verbs.is_empty());
     }
@@ -182,18 +228,20 @@ fn minimal<'a>(accesses: impl Iterator<Item = &'a Access>) -> Vec<MinimalRole> {
     std::iter::once(cluster).chain(roles).filter(|role| !role.rules.is_empty()).collect()
 }
 
-/// Returns one rule for all resources of a group that need the same verbs.
-fn rules(needed: &BTreeMap<(&str, &str), BTreeSet<&str>>) -> Vec<PolicyRule> {
-    let mut merged = BTreeMap::<(&str, &BTreeSet<&str>), Vec<String>>::new();
-    for ((group, resource), verbs) in needed {
-        merged.entry((group, verbs)).or_default().push((*resource).to_owned());
+/// Returns one rule for all resources of a group that need the same verbs on the same names.
+fn rules(needed: &Verbs<'_>) -> Vec<PolicyRule> {
+    let mut merged = BTreeMap::<_, Vec<String>>::new();
+    for ((group, resource, names), verbs) in needed {
+        merged.entry((*group, verbs, *names)).or_default().push((*resource).to_owned());
     }
-    let rule = |((group, verbs), resources): ((&str, &BTreeSet<&str>), Vec<String>)| PolicyRule {
-        verbs: owned(verbs.iter().copied()),
-        api_groups: vec![group.to_owned()],
-        resources,
-        ..PolicyRule::default()
-    };
+    let rule =
+        |((group, verbs, names), resources): ((&str, &BTreeSet<&str>, &[String]), _)| PolicyRule {
+            verbs: owned(verbs.iter().copied()),
+            api_groups: vec![group.to_owned()],
+            resources,
+            resource_names: names.to_vec(),
+            ..PolicyRule::default()
+        };
     merged.into_iter().map(rule).collect()
 }
 
@@ -205,8 +253,12 @@ fn owned<'a>(items: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 impl fmt::Display for AccessReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {} permissions used", self.user, self.used.len())?;
-        for CountedAccess { access, count } in &self.denied {
-            writeln!(f, "  denied: {access} ({count} requests)")?;
+        for CountedAccess { access, count, resource_names } in &self.denied {
+            let named = match resource_names.as_slice() {
+                [] => String::new(),
+                names => format!(" named {}", names.join(",")),
+            };
+            writeln!(f, "  denied: {access}{named} ({count} requests)")?;
         }
         for rule in &self.unused {
             writeln!(f, "  never used: {rule}")?;
@@ -259,8 +311,15 @@ mod tests {
     fn record(trail: &AccessTrail, verb: &str, group: &str, path: &str, namespace: &str) {
         let user = Identity::authenticated("operator", ["x"]);
         let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));
-        let resource =
-            ResourceAttributes { group, version: "v1", resource, subresource, namespace, name: "" };
+        let resource = ResourceAttributes {
+            group,
+            version: "v1",
+            resource,
+            subresource,
+            namespace,
+            name: "",
+            selected_fields: &[],
+        };
         let attributes = Attributes { user: &user, verb, path: "", resource: Some(resource) };
         trail.record(&attributes, verb != "delete");
     }
@@ -330,6 +389,43 @@ mod tests {
         let again = trail.report("operator", &all);
         let unused: Vec<_> = again.unused.iter().map(ToString::to_string).collect();
         assert_eq!(unused, ["delete pods in API group \"\""], "denied, so not used");
+    }
+
+    #[test]
+    fn names_are_kept_where_rules_have_them() {
+        let trail = AccessTrail::default();
+        let user = Identity::authenticated("operator", ["x"]);
+        let get = |resource: &str, name: &str| {
+            let resource = ResourceAttributes {
+                resource,
+                namespace: "a",
+                name,
+                ..ResourceAttributes::default()
+            };
+            let attributes =
+                Attributes { user: &user, verb: "get", path: "", resource: Some(resource) };
+            trail.record(&attributes, true);
+        };
+        get("leases", "lock");
+        get("leases", "lock");
+        get("configmaps", "one");
+        let named = |names: &[&str]| PolicyRule {
+            resource_names: owned(names.iter().copied()),
+            ..rule(&["get"], "", &["leases"])
+        };
+        let granted = [named(&["lock", "other"]), rule(&["get"], "", &["configmaps"])];
+        let report = trail.report("operator", &granted);
+        assert_eq!(report.unused, [named(&["other"])]);
+        // No rule limits the names of ConfigMaps, so that of the test is of no importance.
+        let minimal = [rule(&["get"], "", &["configmaps"]), named(&["lock"])];
+        assert_eq!(report.minimal[0].rules, minimal);
+        let names: Vec<_> = report.used.iter().map(|used| &*used.resource_names[0]).collect();
+        assert_eq!(names, ["one", "lock"]);
+        for name in 0..20 {
+            get("configmaps", &format!("m{name}"));
+        }
+        let report = trail.report("operator", &granted);
+        assert!(report.used[0].resource_names.is_empty(), "too many to list");
     }
 
     #[test]
