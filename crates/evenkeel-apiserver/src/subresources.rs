@@ -9,6 +9,8 @@ mod connect;
 
 mod eviction;
 
+mod managed_fields;
+
 mod review;
 
 mod scale;

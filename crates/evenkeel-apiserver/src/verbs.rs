@@ -44,6 +44,7 @@ where
     let (mut routed, identity) = request.into_parts();
     let Route::Resource(route) = routed.route else { return Err(Status::page_not_found()) };
     let resource = find(core, &route)?;
+    let subpath = subpath(&route, routed.parts.uri.path());
     let cx = Arc::new(RequestContext {
         core: core.clone(),
         hooks: core.hooks.of(&resource),
@@ -52,6 +53,7 @@ where
         namespace: route.namespace,
         name: route.name,
         subresource: route.subresource,
+        subpath,
         query: routed.query,
         headers: routed.parts.headers,
         identity,
@@ -207,6 +209,15 @@ fn find(core: &Core, route: &ResourceRoute) -> Result<Arc<Resource>, Status> {
         || resource.is_custom()
         || route.subresource.as_deref() == Some("proxy");
     if scope_fits && ends { Ok(resource.clone()) } else { Err(missing()) }
+}
+
+/// Returns the path after the subresource, as a proxied server gets it.
+fn subpath(route: &ResourceRoute, path: &str) -> String {
+    let Some(_) = &route.subresource else { return String::new() };
+    let rest = route.rest.as_deref().unwrap_or_default();
+    let start = if rest.is_empty() { "" } else { "/" };
+    let end = if path.ends_with('/') && !rest.ends_with('/') { "/" } else { "" };
+    format!("{start}{rest}{end}")
 }
 
 fn check_verb(cx: &RequestContext) -> Result<(), Status> {

@@ -2,8 +2,9 @@
 
 use evenkeel_schema::field;
 use evenkeel_types::Gvk;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::managed_fields::SentKind;
 use super::{done, set_condition};
 use crate::context::{Operation, RequestContext};
 use crate::object::{Metadata as _, set_meta};
@@ -14,11 +15,13 @@ use crate::request::query::WriteOptions;
 use crate::status::{GroupResource, Status};
 
 const BINDING: Gvk<'static> = Gvk::new("", "v1", "Binding");
+static SENT: SentKind = SentKind::new(BINDING);
 
 pub(super) async fn bind(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let mut binding = decode::of_kind(cx, body, BINDING, options.field_validation)?;
     check_namespace(cx, &mut binding)?;
+    set_managed_fields(cx, &mut binding, &options);
     mutate::unstored(cx, Operation::Create, &mut binding, None).await?;
     assign(cx, cx, binding, options.dry_run).await
 }
@@ -30,6 +33,7 @@ pub(crate) async fn bind_by_body(cx: &RequestContext, body: &[u8]) -> Result<Rep
     check_namespace(cx, &mut binding)?;
     // The uid is that of the Binding, which clients cannot set.
     set_meta(&mut binding, "uid", None);
+    set_managed_fields(cx, &mut binding, &options);
     mutate::unstored(cx, Operation::Create, &mut binding, None).await?;
     let admission = cx;
     let pods = cx.core.builtin("", "pods").ok_or_else(Status::resource_not_found)?;
@@ -37,6 +41,11 @@ pub(crate) async fn bind_by_body(cx: &RequestContext, body: &[u8]) -> Result<Rep
     cx.name = Some(binding.meta_str("name").to_owned());
     cx.subresource = Some("binding".into());
     assign(admission, &cx, binding, options.dry_run).await
+}
+
+fn set_managed_fields(cx: &RequestContext, binding: &mut Value, options: &WriteOptions) {
+    let empty = json!({"metadata": {}, "target": {}});
+    SENT.set_managed_fields(cx, binding, empty, options);
 }
 
 /// Assigns the pod of `cx`; `admission` is the request that plugins see.

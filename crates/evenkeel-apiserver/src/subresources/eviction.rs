@@ -3,6 +3,7 @@
 use evenkeel_types::Gvk;
 use serde_json::{Value, json};
 
+use super::managed_fields::SentKind;
 use super::{done, set_condition};
 use crate::codec;
 use crate::context::{Operation, RequestContext};
@@ -21,6 +22,7 @@ use crate::status::{GroupResource, Status};
 use crate::storage::Range;
 
 const EVICTION: Gvk<'static> = Gvk::new("policy", "v1", "Eviction");
+static SENT: SentKind = SentKind::new(EVICTION);
 
 /// Evictions that the disruption controller may not have observed yet.
 const MAX_DISRUPTED: usize = 2000;
@@ -29,6 +31,7 @@ pub(super) async fn evict(cx: &RequestContext, body: &[u8]) -> Result<Reply, Sta
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let mut eviction = decode::of_kind(cx, body, EVICTION, options.field_validation)?;
     check_namespace(cx, &mut eviction)?;
+    SENT.set_managed_fields(cx, &mut eviction, json!({"metadata": {}}), &options);
     mutate::unstored(cx, Operation::Create, &mut eviction, None).await?;
     if eviction.meta_str("name") != cx.name() {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));

@@ -103,15 +103,16 @@ async fn write(
         if let ScaleWrite::Replace(scale) = how {
             check_uid(cx, scale, old.meta_str("uid"), options.dry_run)?;
         }
-        let (mut scale, owned) = managed::on_scale(cx, old, before, how, options)?;
+        let (before, mut scale, owned) = managed::on_scale(cx, old, before, how, options)?;
         check_namespace(cx, &mut scale)?;
         check_named(cx, &scale)?;
-        let old_scale = scale_before(cx, old)?;
-        mutate::unstored(cx, Operation::Update, &mut scale, Some(&old_scale)).await?;
+        mutate::unstored(cx, Operation::Update, &mut scale, Some(&before)).await?;
         check(cx, &scale, old)?;
         let mutated = mutate::scaled(Managed::scaled(scaled(cx, old, &scale), owned));
         check_version(cx, mutated.value(), &current)?;
         let prepared = prepare::on_update(cx, mutated, old, Part::Main)?;
+        // As upstream: validating admission sees both without managed fields.
+        let old_scale = scale_before(cx, old)?;
         let mut new_scale = scale_before(cx, prepared.value())?;
         let admitted = validate::scaled(cx, prepared, &mut new_scale, &old_scale).await?;
         match persist::update(cx, &current, admitted, options.dry_run).await? {

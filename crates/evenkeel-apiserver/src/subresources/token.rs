@@ -1,9 +1,7 @@
 //! TokenRequest: issues a token of a service account.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use evenkeel_apply::ObjectType;
-use evenkeel_apply::managed::{self, Request, SingleVersion};
 use evenkeel_kinds::validate;
 use evenkeel_schema::field;
 use evenkeel_types::Gvk;
@@ -11,12 +9,12 @@ use http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::managed_fields::SentKind;
 use crate::clock_rng::rfc3339;
 use crate::context::{Attributes, Operation, RequestContext};
 use crate::object::{Metadata as _, set_meta};
 use crate::pipeline::checks::check_namespace;
 use crate::pipeline::encode::Reply;
-use crate::pipeline::manage::types::builtin_type;
 use crate::pipeline::{decode, persist};
 use crate::request::query::WriteOptions;
 use crate::status::{GroupResource, Status};
@@ -24,6 +22,7 @@ use crate::storage::{Key, Record};
 use crate::tokens::NewToken;
 
 const TOKEN_REQUEST: Gvk<'static> = Gvk::new("authentication.k8s.io", "v1", "TokenRequest");
+static SENT: SentKind = SentKind::new(TOKEN_REQUEST);
 /// The resource that upstream names in errors of a TokenRequest.
 const NAMED: GroupResource<'static> =
     GroupResource { group: TOKEN_REQUEST.group, resource: TOKEN_REQUEST.kind };
@@ -46,7 +45,12 @@ pub(super) async fn request(cx: &RequestContext, body: &[u8]) -> Result<Reply, S
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
     let mut request = decode::of_kind(cx, body, TOKEN_REQUEST, options.field_validation)?;
     check_namespace(cx, &mut request)?;
-    set_managed_fields(cx, &mut request, &options);
+    let empty = json!({
+        "metadata": {},
+        "spec": {"audiences": null, "expirationSeconds": null, "boundObjectRef": null},
+        "status": {"token": "", "expirationTimestamp": null},
+    });
+    SENT.set_managed_fields(cx, &mut request, empty, &options);
     cx.core.admission.mutate(&mut attributes(cx, &mut request)).await?;
     check_name(cx, &request)?;
     let account = persist::current(cx, cx.name()).await?;
@@ -180,32 +184,4 @@ fn bound_object(cx: &RequestContext, reference: &Value) -> Result<Bound, Status>
 
 fn stored(cx: &RequestContext, plural: &str, namespace: &str, name: &str) -> Option<Arc<Record>> {
     cx.core.builtin("", plural)?.table.get(&Key::new(namespace, name))
-}
-
-fn set_managed_fields(cx: &RequestContext, request: &mut Value, options: &WriteOptions) {
-    static VERSION: OnceLock<SingleVersion> = OnceLock::new();
-    let versions = VERSION.get_or_init(|| {
-        let ty = evenkeel_types::lookup(TOKEN_REQUEST);
-        let object_type = ty.map_or_else(ObjectType::deduced, builtin_type);
-        SingleVersion { api_version: TOKEN_REQUEST.api_version(), object_type }
-    });
-    let manager = cx.field_manager(options.field_manager.as_deref());
-    let empty = json!({
-        "kind": TOKEN_REQUEST.kind, "apiVersion": TOKEN_REQUEST.api_version(), "metadata": {},
-        "spec": {"audiences": null, "expirationSeconds": null, "boundObjectRef": null},
-        "status": {"token": "", "expirationTimestamp": null},
-    });
-    let update = Request {
-        versions,
-        api_version: &TOKEN_REQUEST.api_version(),
-        kind: TOKEN_REQUEST.kind,
-        subresource: "token",
-        reset_fields: &[],
-        empty_object: &empty,
-        manager: &manager,
-        now: &cx.core.clock_rng.timestamp(),
-    };
-    if let Err(why) = managed::update(&update, None, request) {
-        tracing::warn!(kind = TOKEN_REQUEST.kind, %why, "managed fields were dropped");
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_apiserver::ApiServer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{
     CONFIG_MAPS, CRDS, Cluster, DEPLOYMENTS, NAMESPACES, PODS, config_map, deployment, namespace,
@@ -280,6 +280,65 @@ async fn subresources_are_reviewed_as_their_own_kinds() {
             row("CREATE", "eviction", "Eviction"),
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_of_subresources_contain_what_is_sent_and_its_managers() {
+    let cluster = Cluster::new().await;
+    cluster.post(DEPLOYMENTS, deployment("d")).await.expect(201);
+    cluster.post(PODS, pod("p")).await.expect(201);
+    let webhook = Webhook::new(allow);
+    let client = webhook.register(&cluster, "w");
+    install(&cluster, MUTATING, "w", &client, |hook| {
+        hook["rules"][0]["resources"] = json!(["*/*"]);
+        hook["rules"][0]["operations"] = json!(["CREATE", "UPDATE", "CONNECT"]);
+    })
+    .await;
+    let review = || webhook.take().remove(0);
+    let managers = |object: &Value| -> Vec<(Value, Value)> {
+        let fields = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        fields.iter().map(|it| (it["manager"].clone(), it["subresource"].clone())).collect()
+    };
+    let path = format!("{DEPLOYMENTS}/d/scale?fieldManager=scaler");
+    cluster.merge(&path, json!({"spec": {"replicas": 5}})).await.expect(200);
+    let scale = review();
+    assert_eq!(scale["object"]["spec"]["replicas"], 5);
+    assert_eq!(scale["oldObject"]["spec"]["replicas"], 2);
+    let scaler = (json!("scaler"), json!("scale"));
+    assert!(managers(&scale["object"]).contains(&scaler), "{scale}");
+    assert_eq!(managers(&scale["oldObject"]).len(), 1, "who has created it: {scale}");
+    assert_eq!(scale["options"]["fieldManager"], "scaler");
+
+    let binding = json!({"metadata": {"name": "p"}, "target": {"name": "n"}});
+    let path = format!("{PODS}/p/binding?fieldManager=scheduler");
+    cluster.post(&path, binding).await.expect(201);
+    let binding = review();
+    assert_eq!(binding["object"]["metadata"]["namespace"], "default");
+    assert_eq!(managers(&binding["object"]), [(json!("scheduler"), json!("binding"))]);
+    assert_eq!(binding["oldObject"], Value::Null);
+    assert_eq!(binding["resource"]["resource"], "pods");
+    assert_eq!((&binding["name"], &binding["namespace"]), (&json!("p"), &json!("default")));
+
+    let connect = async |path: &str| {
+        cluster.get(&format!("{PODS}/p/{path}")).await;
+        let review = review();
+        assert_eq!(review["operation"], "CONNECT");
+        assert_eq!((&review["options"], &review["oldObject"]), (&Value::Null, &Value::Null));
+        assert_eq!(review["dryRun"], false);
+        review["object"].clone()
+    };
+    let proxied = connect("proxy/a/b/?path=ignored").await;
+    let expected = json!({"kind": "PodProxyOptions", "apiVersion": "v1", "path": "/a/b/"});
+    assert_eq!(proxied, expected);
+    let executed = connect("exec?command=ls&command=-l&stdin=true&container=c&path=x").await;
+    let expected = json!({
+        "kind": "PodExecOptions", "apiVersion": "v1", "stdin": true, "container": "c",
+        "command": ["ls", "-l"],
+    });
+    assert_eq!(executed, expected);
+    let forwarded = connect("portforward?ports=80&ports=443").await;
+    let expected = json!({"kind": "PodPortForwardOptions", "apiVersion": "v1", "ports": [80, 443]});
+    assert_eq!(forwarded, expected);
 }
 
 #[tokio::test(start_paused = true)]

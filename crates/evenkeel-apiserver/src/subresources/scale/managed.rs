@@ -28,15 +28,15 @@ pub(crate) enum ScaleWrite<'a> {
     Apply(&'a Value),
 }
 
-/// Writes the Scale of `parent`, which is `before`. Returns the written Scale and the parent's
-/// managed fields, in which ownership of the replicas follows.
+/// Writes the Scale of `parent`, which is `before`. Returns the Scale before and after, with managed
+/// fields, and the parent's managed fields, in which ownership of the replicas follows.
 pub(crate) fn on_scale(
     cx: &RequestContext,
     parent: &Value,
     mut before: Value,
     write: &ScaleWrite<'_>,
     options: &WriteOptions,
-) -> Result<(Value, Option<Value>), Status> {
+) -> Result<(Value, Value, Option<Value>), Status> {
     let paths: Vec<(String, Option<Path>)> = std::iter::once(&cx.resource)
         .chain(&other_versions(cx))
         .map(|resource| (resource.api_version.to_string(), replicas_path(resource)))
@@ -84,7 +84,7 @@ pub(crate) fn on_scale(
         }
     };
     let owned = handler.to_parent(owned, after.meta("managedFields")).map_err(unreadable)?;
-    Ok((after, owned))
+    Ok((before, after, owned))
 }
 
 /// Returns the error of an apply to the Scale of a custom resource: upstream's handler cannot
