@@ -18,6 +18,7 @@ use crate::registry::resource::Part;
 use crate::request::route::Verb;
 use crate::status::Status;
 use crate::storage::Key;
+use crate::token_tracking;
 
 /// Rebuilds the server's state from its storage, then creates the missing objects.
 pub(crate) async fn run(
@@ -31,6 +32,7 @@ pub(crate) async fn run(
             .await?;
     }
     policy::run(core).await?;
+    token_tracking::begin(core).await?;
     flow_control::run(core).await?;
     for (name, value, description) in [
         (

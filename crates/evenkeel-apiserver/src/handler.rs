@@ -23,7 +23,7 @@ use crate::request::route::{self, Route, Verb};
 use crate::request::{Routed, authenticate, authorize, impersonate};
 use crate::status::Status;
 use crate::throttle::User;
-use crate::{paths, verbs};
+use crate::{paths, token_tracking, verbs};
 
 /// Runs a request through all stages. Never fails: errors become responses.
 pub(crate) async fn run<B>(core: &Arc<Core>, request: Request<B>) -> Response<Body>
@@ -43,7 +43,7 @@ where
     let limit = time_limit(core, peer.as_ref(), &query, &route);
     let audit_id = encode::audit_id(core, &headers);
     let queue_wait = queue_wait(core, &limit);
-    let flow = OnceLock::<Flow>::new();
+    let (flow, warning) = (OnceLock::<Flow>::new(), OnceLock::new());
     let recorder = core.audit.as_ref().map(|audit| Recorder {
         audit: audit.clone(),
         audit_id: audit_id.clone(),
@@ -61,6 +61,10 @@ where
             authenticate::authenticate(&core.authenticator, core.authentication_state(), routed);
         if let (Some(recorder), Ok(request)) = (&recorder, &authenticated) {
             completion.get_or_init(|| recorder.received(&request.identity));
+        }
+        token_tracking::record(core).await;
+        if let Some(text) = authenticated.as_ref().ok().and_then(|request| request.warning()) {
+            warning.get_or_init(|| text);
         }
         // Accounted to the sender, not to the impersonated user.
         let user = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
@@ -111,6 +115,9 @@ where
     let mut response = encode::common_headers(&audit_id, response);
     if let Some(flow) = flow.get() {
         flow.add_headers(response.headers_mut());
+    }
+    if let Some(text) = warning.get() {
+        encode::add_warning(text, response.headers_mut());
     }
     if wants_head {
         strip_body(&mut response);

@@ -12,9 +12,10 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use evenkeel_types::go::quote_list;
@@ -22,7 +23,7 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 
-use self::claims::Claims;
+use self::claims::{Claims, LegacySecret};
 use self::jwt::Unverified;
 use self::keys::{KeyError, PublicKey, SigningKey};
 use crate::digest::sha256;
@@ -33,6 +34,11 @@ use crate::storage::Store;
 const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// The issuer of tokens in Secrets.
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+/// The label of a Secret with the day when its token was last used.
+pub(crate) const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+/// The warning about a token in a Secret that its service account names.
+const GENERATED: &str = "Use tokens from the TokenRequest API or manually created secret-based \
+                         tokens instead of auto-generated secret-based tokens.";
 /// The number of verified tokens whose claims are kept.
 const MAX_VERIFIED: usize = 1024;
 
@@ -97,6 +103,19 @@ pub(crate) struct Tokens {
     /// The claims of verified tokens, by digest: verifying a signature costs more than the rest of
     /// a small request.
     verified: Mutex<HashMap<Vec<u8>, Arc<Claims>>>,
+    /// The Secrets whose use is to be recorded.
+    used: Mutex<BTreeSet<UsedSecret>>,
+    /// Whether there are any: most requests have none.
+    has_used: AtomicBool,
+}
+
+/// A Secret whose token was used, and is not labelled with this day yet.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct UsedSecret {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) today: String,
 }
 
 /// The identity of a token, and the requested audiences that it is for.
@@ -104,6 +123,8 @@ pub(crate) struct Tokens {
 pub(crate) struct Accepted {
     pub(crate) identity: Identity,
     pub(crate) audiences: Vec<String>,
+    /// A warning for the sender.
+    pub(crate) warning: Option<&'static str>,
 }
 
 /// The claims of a new token.
@@ -170,6 +191,8 @@ impl Tokens {
             jwks_uri: options.jwks_uri,
             external_address: RwLock::new(external_address),
             verified: Mutex::default(),
+            used: Mutex::default(),
+            has_used: AtomicBool::default(),
         })
     }
 
@@ -248,12 +271,43 @@ impl Tokens {
                 quoted(audiences)
             ));
         }
-        let identity = if claims.iss == LEGACY_ISSUER {
-            claims.legacy_identity(store, token)?
-        } else {
-            claims.identity(store, now)?
+        if claims.iss != LEGACY_ISSUER {
+            let identity = claims.identity(store, now)?;
+            return Ok(Some(Accepted { identity, audiences: common, warning: None }));
+        }
+        let legacy = claims.legacy_secret(store, token)?;
+        self.note_use(&legacy, now);
+        let warning = legacy.is_generated.then_some(GENERATED);
+        Ok(Some(Accepted { identity: legacy.identity?, audiences: common, warning }))
+    }
+
+    /// Notes that a token in a Secret is used, unless its label shows it already.
+    fn note_use(&self, legacy: &LegacySecret, now: Timestamp) {
+        let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+        let tomorrow = now.checked_add(Duration::from_secs(24 * 60 * 60)).unwrap_or(now);
+        let today = day(now);
+        if legacy.last_used == today || legacy.last_used == day(tomorrow) {
+            return;
+        }
+        let LegacySecret { namespace, name, uid, .. } = legacy;
+        let used = UsedSecret {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: uid.clone(),
+            today,
         };
-        Ok(Some(Accepted { identity, audiences: common }))
+        self.used.lock().insert(used);
+        self.has_used.store(true, Ordering::Release);
+    }
+
+    /// Returns the Secrets whose use is to be recorded.
+    pub(crate) fn take_used(&self) -> BTreeSet<UsedSecret> {
+        if !self.has_used.load(Ordering::Acquire) {
+            return BTreeSet::new();
+        }
+        let mut used = self.used.lock();
+        self.has_used.store(false, Ordering::Release);
+        std::mem::take(&mut *used)
     }
 
     fn verified_claims(&self, token: &str) -> Result<Option<Arc<Claims>>, String> {

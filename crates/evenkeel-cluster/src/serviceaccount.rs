@@ -3,6 +3,8 @@
 
 pub(crate) mod tokens;
 
+pub(crate) mod cleaner;
+
 #[cfg(test)]
 mod tests;
 

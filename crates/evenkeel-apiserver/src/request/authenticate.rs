@@ -18,9 +18,16 @@ pub(crate) struct Authenticated {
     pub(crate) identity: Identity,
     /// The verb that allowed an impersonation; empty for legacy impersonation.
     pub(super) impersonated_by: Option<String>,
+    /// A warning about the credentials.
+    pub(super) warning: Option<&'static str>,
 }
 
 impl Authenticated {
+    /// Returns the warning about the credentials.
+    pub(crate) fn warning(&self) -> Option<&'static str> {
+        self.warning
+    }
+
     pub(crate) fn routed(&self) -> &Routed {
         &self.routed
     }
@@ -39,13 +46,13 @@ pub(crate) fn authenticate(
     state: State<'_>,
     mut routed: Routed,
 ) -> Result<Authenticated, Status> {
-    let identity = authenticator.authenticate(state, &routed.parts).map_err(|why| {
+    let (identity, warning) = authenticator.authenticate(state, &routed.parts).map_err(|why| {
         tracing::debug!(%why, path = routed.parts.uri.path(), "credentials refused");
         Status::unauthorized()
     })?;
     // Later stages must not see credentials.
     routed.parts.headers.remove(AUTHORIZATION);
-    Ok(Authenticated { routed, identity, impersonated_by: None })
+    Ok(Authenticated { routed, identity, impersonated_by: None, warning })
 }
 
 /// What service account tokens are checked against: the objects they name, and the time.
@@ -76,14 +83,18 @@ pub(crate) enum AuthenticateError {
 
 impl Authenticator {
     /// Returns the identity that the in-process service or the listener has established, or the one
-    /// of the `Authorization` header.
-    fn authenticate(&self, state: State<'_>, parts: &Parts) -> Result<Identity, AuthenticateError> {
+    /// of the `Authorization` header, and a warning about the credentials.
+    fn authenticate(
+        &self,
+        state: State<'_>,
+        parts: &Parts,
+    ) -> Result<(Identity, Option<&'static str>), AuthenticateError> {
         if let Some(identity) = parts.extensions.get::<Identity>() {
-            return Ok(identity.clone());
+            return Ok((identity.clone(), None));
         }
         let peer = parts.extensions.get::<Peer>().map(Peer::identity);
         if let Some(PeerIdentity::Verified(identity)) = peer.as_deref() {
-            return Ok(identity.clone());
+            return Ok((identity.clone(), None));
         }
         let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = header.and_then(|text| {
@@ -93,13 +104,14 @@ impl Authenticator {
         if let Some(token) = bearer.filter(|token| !token.is_empty()) {
             let audiences = &self.service_accounts.audiences;
             let accepted = self.authenticate_token(state, token, audiences);
-            return accepted.map(|it| it.identity).map_err(AuthenticateError::Token);
+            let accepted = accepted.map_err(AuthenticateError::Token)?;
+            return Ok((accepted.identity, accepted.warning));
         }
         match peer.as_deref() {
             Some(PeerIdentity::Unverifiable(why)) => {
                 Err(AuthenticateError::Certificate(why.clone()))
             }
-            _ if self.anonymous => Ok(Identity::anonymous()),
+            _ if self.anonymous => Ok((Identity::anonymous(), None)),
             _ => Err(AuthenticateError::Anonymous),
         }
     }
@@ -117,7 +129,8 @@ impl Authenticator {
             // Tokens of the file are for the API server.
             let audiences = intersection(&self.service_accounts.audiences, audiences);
             if !audiences.is_empty() {
-                return Ok(Accepted { identity: identity.clone(), audiences });
+                let identity = identity.clone();
+                return Ok(Accepted { identity, audiences, warning: None });
             }
         }
         match self.service_accounts.authenticate(store, now, token, audiences) {

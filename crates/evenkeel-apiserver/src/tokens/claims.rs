@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::LAST_USED;
 use crate::digest::base64;
 use crate::identity::{CREDENTIAL_ID, Identity, service_account, service_account_identity};
 use crate::storage::{Key, Store};
@@ -195,8 +196,8 @@ impl Claims {
         Err(format!("service account token {problem}"))
     }
 
-    /// Returns the identity of a token in a Secret, or why it is not valid.
-    pub(super) fn legacy_identity(&self, store: &Store, token: &str) -> Result<Identity, String> {
+    /// Returns the Secret of a token and the identity that it authenticates, or why it is not valid.
+    pub(super) fn legacy_secret(&self, store: &Store, token: &str) -> Result<LegacySecret, String> {
         let Legacy { namespace, secret, name, uid } = &self.legacy;
         for (claim, value) in [
             ("sub", &self.sub),
@@ -232,17 +233,41 @@ impl Claims {
             let own = &account.uid;
             return Err(format!("ServiceAccount UID ({own}) does not match claim ({uid})"));
         }
-        let since = stored["metadata"]["labels"][INVALID_SINCE].as_str().unwrap_or("");
-        if !since.is_empty() {
-            return Err(format!(
+        let label = |name: &str| stored["metadata"]["labels"][name].as_str().unwrap_or("");
+        let identity = if label(INVALID_SINCE).is_empty() {
+            Ok(service_account_identity(namespace, name, uid))
+        } else {
+            Err(format!(
                 "the token in secret {namespace}/{secret} for service account {namespace}/{name} \
                  has been marked invalid. Use tokens from the TokenRequest API or manually created \
                  secret-based tokens, or remove the '{INVALID_SINCE}' label from the secret to \
                  temporarily allow use of this token"
-            ));
-        }
-        Ok(service_account_identity(namespace, name, uid))
+            ))
+        };
+        let account: Value = serde_json::from_slice(&account.body).unwrap_or_default();
+        let mut named = account["secrets"].as_array().into_iter().flatten();
+        Ok(LegacySecret {
+            namespace: namespace.clone(),
+            name: secret.clone(),
+            uid: found.uid,
+            last_used: label(LAST_USED).to_owned(),
+            is_generated: named.any(|named| named["name"] == **secret),
+            identity,
+        })
     }
+}
+
+/// The Secret of a token.
+pub(super) struct LegacySecret {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    /// The day when the token was last used, by the label of the Secret.
+    pub(super) last_used: String,
+    /// Whether the service account names the Secret, as those that were generated for it.
+    pub(super) is_generated: bool,
+    /// The identity of the token, or why it is no longer valid.
+    pub(super) identity: Result<Identity, String>,
 }
 
 fn find_account(store: &Store, namespace: &str, name: &str) -> Result<Found, String> {

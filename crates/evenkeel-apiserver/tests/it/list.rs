@@ -46,7 +46,9 @@ async fn list_across_namespaces_is_sorted_by_namespace() {
         cluster.post(&path, config_map(name, json!({}))).await.expect(201);
     }
     let list = cluster.get("/api/v1/configmaps").await.expect(200);
-    assert_eq!(names(&list), ["y", "z", "x"]);
+    // The last one is the server's own, in kube-system.
+    assert_eq!(names(&list)[..3], ["y", "z", "x"]);
+    assert_eq!(names(&list).len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,6 +93,7 @@ async fn pages_cross_namespaces() {
         let Some(token) = page["metadata"]["continue"].as_str() else { break };
         path = format!("/api/v1/configmaps?limit=1&continue={token}");
     }
+    seen.retain(|name| !name.starts_with("kube-system/"));
     assert_eq!(seen, ["default/a", "default/b", "default/c", "default/d", "default/e", "zoo/a"]);
 }
 

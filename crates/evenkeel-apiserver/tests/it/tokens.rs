@@ -342,6 +342,49 @@ async fn tokens_in_secrets_die_with_the_secret_or_the_account() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_use_of_a_token_in_a_secret_is_recorded_by_day() {
+    let cluster = cluster().await;
+    let account = format!("{ACCOUNTS}/bob");
+    let uid = cluster.get(&account).await.expect(200)["metadata"]["uid"].clone();
+    let signer = cluster.server.legacy_token_signer();
+    let token = signer.sign("default", "bob", uid.as_str().unwrap(), "bob-token").unwrap();
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = json!({
+        "metadata": {
+            "name": "bob-token", "annotations": {"kubernetes.io/service-account.name": "bob"},
+        },
+        "type": "kubernetes.io/service-account-token",
+        "stringData": {"token": token},
+    });
+    cluster.post(secrets, secret).await.expect(201);
+    let path = format!("{secrets}/bob-token");
+    let state = async || {
+        let secret = cluster.get(&path).await.expect(200);
+        let label = &secret["metadata"]["labels"]["kubernetes.io/legacy-token-last-used"];
+        (label.clone(), secret["metadata"]["resourceVersion"].clone())
+    };
+    assert_eq!(state().await.0, Value::Null);
+
+    let first = get_with(&cluster, &token, "/api").await;
+    assert!(first.warnings().is_empty(), "{first:?}");
+    let (day, version) = state().await;
+    assert_eq!(day, "2026-01-01");
+    get_with(&cluster, &token, "/api").await.expect(200);
+    assert_eq!(state().await.1, version, "one write per day");
+
+    tokio::time::advance(Duration::from_secs(24 * 3600)).await;
+    review(&cluster, &token, &[]).await;
+    assert_eq!(state().await.0, "2026-01-02");
+    // A token that the account names was generated for it.
+    cluster.merge(&account, json!({"secrets": [{"name": "bob-token"}]})).await.expect(200);
+    let warned = get_with(&cluster, &token, "/api").await;
+    assert!(warned.warnings()[0].contains("auto-generated secret-based tokens"), "{warned:?}");
+    let since = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-\
+                 token-tracking";
+    assert_eq!(cluster.get(since).await.expect(200)["data"]["since"], "2026-01-01");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_issuer_is_discovered_by_service_accounts_only() {
     let cluster = cluster().await;
     let token = token(&cluster, json!({})).await;

@@ -1,15 +1,17 @@
 //! Defaults of every namespace are created and restored.
 
-use evenkeel::Key;
+use evenkeel::{Clock, Key};
+use evenkeel_apiserver::ApiServer;
 use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::{ACCOUNTS, ROOT_CA, tokens};
+use super::{ACCOUNTS, ROOT_CA, cleaner, tokens};
+use crate::identities::AsControllers;
 use crate::testing::{cluster, object, options, until, until_deleted};
-use crate::{Cluster, namespace};
+use crate::{Cluster, ClusterOptions, namespace, run_controllers};
 
 #[tokio::test(start_paused = true)]
 async fn every_namespace_has_a_default_service_account() {
@@ -108,4 +110,52 @@ async fn a_token_secret_without_an_account_is_deleted() {
     let secrets: Api<Secret> = Api::default_namespaced(cluster.client());
     let secret = secrets.create(&PostParams::default(), &token_secret("none")).await.unwrap();
     until_deleted(&cluster, &secret).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn generated_tokens_that_are_not_used_are_invalidated_then_deleted() {
+    // The server is in 2026; the controllers are later.
+    let cluster = Cluster::api_only(ApiServer::builder().rbac().seed(1).build().await.unwrap());
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), "default");
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "default");
+    let account =
+        json!({"metadata": {"name": "bob"}, "secrets": [{"name": "old"}, {"name": "used"}]});
+    accounts.create(&PostParams::default(), &object(account)).await.unwrap();
+    for (name, labels) in [
+        ("old", json!({})),
+        ("used", json!({"kubernetes.io/legacy-token-last-used": "2027-12-31"})),
+        // The account does not name it, so a user has created it.
+        ("manual", json!({})),
+    ] {
+        let secret = object(json!({
+            "metadata": {
+                "name": name, "labels": labels,
+                "annotations": {"kubernetes.io/service-account.name": "bob"},
+            },
+            "type": "kubernetes.io/service-account-token",
+        }));
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    }
+    let run_at = |time: &str| {
+        let client = kube::Client::new(AsControllers::new(cluster.server()), "default");
+        let clock = Some(Clock::starting_at(time.parse().unwrap()));
+        let options = ClusterOptions { clock, ..options(&[cleaner::NAME]) };
+        run_controllers(client, &options).unwrap()
+    };
+    let marked = |secret: &Secret| {
+        let labels = secret.metadata.labels.as_ref();
+        labels.and_then(|labels| labels.get("kubernetes.io/legacy-token-invalid-since").cloned())
+    };
+    let old = Key::namespaced("default", "old");
+    let running = run_at("2028-01-02T00:00:00Z");
+    let old = until::<Secret>(&cluster, &old, |secret| marked(secret).is_some()).await;
+    assert_eq!(marked(&old).unwrap(), "2028-01-02");
+    drop(running);
+
+    let running = run_at("2029-06-01T00:00:00Z");
+    until_deleted(&cluster, &old).await;
+    let used = Key::namespaced("default", "used");
+    until::<Secret>(&cluster, &used, |secret| marked(secret).is_some()).await;
+    drop(running);
+    assert!(marked(&secrets.get("manual").await.unwrap()).is_none());
 }

@@ -14,9 +14,9 @@ use crate::options::ClusterOptions;
 /// The name of the token controller in `kube-controller-manager`.
 pub(crate) const NAME: &str = "serviceaccount-token-controller";
 
-const TYPE: &str = "kubernetes.io/service-account-token";
+pub(super) const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
-const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+pub(super) const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 
 /// The index of token Secrets by their service account.
 const BY_ACCOUNT: &str = "token-by-service-account";
@@ -40,7 +40,7 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
 }
 
 /// Returns the service account of a token Secret.
-fn account_of(secret: &Secret) -> Option<Key> {
+pub(super) fn account_of(secret: &Secret) -> Option<Key> {
     if secret.type_.as_deref() != Some(TYPE) {
         return None;
     }

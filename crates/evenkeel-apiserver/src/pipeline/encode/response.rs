@@ -160,10 +160,15 @@ pub(crate) fn buffered_size(output: Output, reply: &Reply) -> usize {
 /// Adds the warnings of the request to a response, successful or not.
 pub(crate) fn add_warnings(cx: &RequestContext, headers: &mut HeaderMap) {
     for text in cx.warnings.take() {
-        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            headers.append(WARNING, value);
-        }
+        add_warning(&text, headers);
+    }
+}
+
+/// Adds a warning to a response.
+pub(crate) fn add_warning(text: &str, headers: &mut HeaderMap) {
+    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+        headers.append(WARNING, value);
     }
 }
 
