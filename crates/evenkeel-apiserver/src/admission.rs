@@ -7,6 +7,8 @@ mod limit_ranger;
 
 mod service_account;
 
+mod node_restriction;
+
 mod taint_nodes_by_condition;
 
 mod pod_security;
@@ -84,7 +86,8 @@ const UPSTREAM: &[&str] = &[
 
 /// Plugins that run only if they are enabled. ServiceAccount is one of them because a server without
 /// controllers has no account `default`.
-const OFF_BY_DEFAULT: &[&str] = &["OwnerReferencesPermissionEnforcement", "ServiceAccount"];
+const OFF_BY_DEFAULT: &[&str] =
+    &["NodeRestriction", "OwnerReferencesPermissionEnforcement", "ServiceAccount"];
 
 /// Which plugins run, by upstream's names.
 #[derive(Clone, Debug, Default)]
@@ -130,6 +133,7 @@ pub(crate) fn chain(selection: &Selection, webhooks: &Webhooks) -> Result<Chain,
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
         ("LimitRanger", Box::new(limit_ranger::LimitRanger)),
         ("ServiceAccount", Box::new(service_account::ServiceAccount)),
+        ("NodeRestriction", Box::new(node_restriction::NodeRestriction)),
         ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
         ("PodSecurity", Box::new(pod_security::PodSecurity)),
         ("Priority", Box::new(priority::Priority)),

@@ -1,4 +1,4 @@
-//! The authorization interface, which RBAC implements.
+//! The authorization interface, which RBAC and the Node authorizer implement.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Attributes<'a> {
 }
 
 /// The resource part of [`Attributes`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceAttributes<'a> {
     /// The API group; empty for the core group.
     pub group: &'a str,
@@ -32,6 +32,15 @@ pub struct ResourceAttributes<'a> {
     pub namespace: &'a str,
     /// The name of the object; empty for collections.
     pub name: &'a str,
+    /// The fields whose values the field selector of a collection requires, with these values.
+    pub selected_fields: &'a [(String, String)],
+}
+
+impl ResourceAttributes<'_> {
+    /// Returns whether the field selector requires this value.
+    pub(crate) fn selects(&self, field: &str, value: &str) -> bool {
+        self.selected_fields.iter().any(|(name, required)| name == field && required == value)
+    }
 }
 
 /// The decision of an [`Authorizer`].
@@ -91,6 +100,8 @@ pub struct Rules {
     pub rules: Vec<PolicyRule>,
     /// Why some are missing; empty if none are.
     pub error: String,
+    /// Whether there are permissions that cannot be shown as rules.
+    pub incomplete: bool,
 }
 
 /// Decides what an identity may do.
@@ -108,7 +119,44 @@ pub trait Authorizer: Send + Sync {
     /// default those that allow everything.
     fn rules(&self, user: &Identity, namespace: &str) -> Rules {
         let _ = (user, namespace);
-        Rules { rules: PolicyRule::all().into(), error: String::new() }
+        Rules { rules: PolicyRule::all().into(), ..Rules::default() }
+    }
+}
+
+/// Several authorizers: the first that allows a request decides.
+pub(crate) struct Union(pub(crate) Vec<Box<dyn Authorizer>>);
+
+impl Authorizer for Union {
+    fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        let mut reasons = Vec::new();
+        for authorizer in &self.0 {
+            match authorizer.decide(attributes) {
+                Decision::Allow => return Decision::Allow,
+                Decision::Deny(reason) if reason.is_empty() => {}
+                Decision::Deny(reason) => reasons.push(reason),
+            }
+        }
+        Decision::Deny(reasons.join("\n"))
+    }
+
+    fn allow_reason(&self, attributes: &Attributes<'_>) -> Option<String> {
+        let mut authorizers = self.0.iter();
+        let first = authorizers.find(|it| it.decide(attributes) == Decision::Allow)?;
+        first.allow_reason(attributes)
+    }
+
+    fn rules(&self, user: &Identity, namespace: &str) -> Rules {
+        let mut all = Rules::default();
+        for authorizer in &self.0 {
+            let Rules { rules, error, incomplete } = authorizer.rules(user, namespace);
+            all.rules.extend(rules);
+            all.incomplete |= incomplete;
+            if !error.is_empty() && !all.error.is_empty() {
+                all.error.push_str(", ");
+            }
+            all.error.push_str(&error);
+        }
+        all
     }
 }
 

@@ -28,13 +28,18 @@ use self::service::allocator::Allocator;
 use crate::admission::webhook::Webhooks;
 use crate::context::{Core, HookTable, Hooks};
 use crate::flow_control::GROUP;
+use crate::nodes::PodsByNode;
 use crate::rbac::Kind;
 use crate::status::Status;
 use crate::storage::{Range, Record};
 
 /// Returns the hooks of all kinds. Services get their addresses from `allocator`; writes to webhook
-/// configurations update `webhooks`.
-pub(crate) fn table(allocator: Allocator, webhooks: &Webhooks) -> HookTable {
+/// configurations update `webhooks`, and those to pods `pods`.
+pub(crate) fn table(
+    allocator: Allocator,
+    webhooks: &Webhooks,
+    pods: Option<PodsByNode>,
+) -> HookTable {
     let configurations = |index| Arc::new(webhook_configuration::WebhookConfigurations(index));
     HookTable::new(
         vec![
@@ -50,7 +55,7 @@ pub(crate) fn table(allocator: Allocator, webhooks: &Webhooks) -> HookTable {
                 "persistentvolumeclaims",
                 Arc::new(persistent_volume_claim::PersistentVolumeClaims),
             ),
-            ("", "pods", Arc::new(pod::Pods)),
+            ("", "pods", Arc::new(pod::Pods { by_node: pods })),
             ("", "events", Arc::new(event::Events)),
             ("events.k8s.io", "events", Arc::new(event::Events)),
             (GROUP, "flowschemas", Arc::new(flow_control::FlowControl)),

@@ -4,7 +4,6 @@
 //! effective when its create returns.
 
 mod escalation;
-mod nodes;
 mod policy;
 mod rule;
 #[cfg(test)]
@@ -65,19 +64,6 @@ impl Rbac {
         granted.is_some_and(|rules| rules.iter().any(|rule| rule.allows(attributes)))
     }
 
-    /// Returns whether the request is that of a node that may send it.
-    fn authorizes_node(&self, attributes: &Attributes<'_>) -> bool {
-        let role = RoleRef {
-            kind: "ClusterRole".to_owned(),
-            name: nodes::ROLE.to_owned(),
-            ..RoleRef::default()
-        };
-        nodes::applies(attributes)
-            && self
-                .rules_of(&role, "")
-                .is_ok_and(|rules| rules.iter().any(|rule| rule.allows(attributes)))
-    }
-
     /// Returns the rules of the role of a binding in `namespace`.
     pub(crate) fn rules_of(
         &self,
@@ -105,7 +91,7 @@ impl Authorizer for Rbac {
         if attributes.user.is_in(MASTERS) {
             return Decision::Allow;
         }
-        if self.authorizes_node(attributes) || self.is_granted(attributes) {
+        if self.is_granted(attributes) {
             return Decision::Allow;
         }
         let (mut allowed, mut errors) = (false, Vec::new());
@@ -139,7 +125,7 @@ impl Authorizer for Rbac {
     fn rules(&self, user: &Identity, namespace: &str) -> Rules {
         let (rules, errors) = self.rules_and_errors(user, namespace);
         let error = if errors.is_empty() { String::new() } else { aggregate(errors) };
-        Rules { rules, error }
+        Rules { rules, error, incomplete: false }
     }
 }
 

@@ -10,5 +10,6 @@ mod meta;
 mod names;
 pub mod pod_security;
 pub mod quota;
+pub mod references;
 pub mod strategy;
 pub mod validate;

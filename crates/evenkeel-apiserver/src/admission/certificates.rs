@@ -101,6 +101,7 @@ fn is_authorized(attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool 
                 subresource: "",
                 namespace: "",
                 name,
+                selected_fields: &[],
             }),
         });
         decision == Decision::Allow

@@ -29,6 +29,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
                 subresource: cx.subresource.as_deref().unwrap_or_default(),
                 namespace: &cx.namespace,
                 name: cx.name(),
+                selected_fields: &[],
             };
             if let Err(why) = authorize(attributes, "delete", own) {
                 return Err(attributes.forbidden(&format!(
@@ -52,6 +53,7 @@ const ANY_FINALIZERS: ResourceAttributes<'static> = ResourceAttributes {
     subresource: "finalizers",
     namespace: "",
     name: "*",
+    selected_fields: &[],
 };
 
 fn owners(object: &Value) -> &[Value] {
@@ -91,6 +93,7 @@ fn check_owner(attributes: &Attributes<'_>, owner: &Value) -> Result<(), Status>
         subresource: "finalizers",
         namespace: if resource.namespaced { &cx.namespace } else { "" },
         name: text("name"),
+        selected_fields: &[],
     };
     authorize(attributes, "update", finalizers).map_err(|why| {
         attributes.forbidden(&format!(

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use evenkeel_kinds::references::{self, is_mirror};
 use serde_json::{Value, json};
 
 use crate::context::{Attributes, HookFuture, Operation, Plugin, RequestContext};
@@ -13,7 +14,6 @@ use crate::object::Metadata as _;
 use crate::status::Status;
 use crate::storage::Key;
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 const DEFAULT: &str = "default";
 const VOLUME_PREFIX: &str = "kube-api-access-";
@@ -90,10 +90,6 @@ fn created_pod<'a>(attributes: &'a mut Attributes<'_>) -> Option<&'a mut Value> 
     let is_pod = cx.resource.is("", "pods") && cx.subresource.is_none();
     let creates = is_pod && attributes.operation == Operation::Create;
     attributes.object.as_deref_mut().filter(|_| creates)
-}
-
-fn is_mirror(pod: &Value) -> bool {
-    pod["metadata"]["annotations"].get(MIRROR).is_some()
 }
 
 fn account_name(pod: &Value) -> &str {
@@ -285,7 +281,7 @@ fn check_mirror(pod: &Value) -> Result<(), String> {
     if !account_name(pod).is_empty() {
         return Err("a mirror pod may not reference service accounts".to_owned());
     }
-    if refers_to_secrets(spec) {
+    if !references::secrets_of_pod(pod).is_empty() {
         return Err("a mirror pod may not reference secrets".to_owned());
     }
     let mut sources =
@@ -294,26 +290,4 @@ fn check_mirror(pod: &Value) -> Result<(), String> {
         return Err("a mirror pod may not use ServiceAccountToken volume projections".to_owned());
     }
     Ok(())
-}
-
-/// The fields of volumes that name a Secret, besides those of `secret` and `projected`.
-const VOLUME_SECRETS: &[&str] = &["cephfs", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
-
-fn refers_to_secrets(spec: &Value) -> bool {
-    let named = |value: &Value| value["name"].as_str().is_some_and(|name| !name.is_empty());
-    let in_container = |container: &Value| {
-        list(&container["env"]).any(|it| it["valueFrom"].get("secretKeyRef").is_some())
-            || list(&container["envFrom"]).any(|it| it.get("secretRef").is_some())
-    };
-    let in_volume = |volume: &Value| {
-        volume.get("secret").is_some()
-            || volume["azureFile"]["secretName"].is_string()
-            || list(&volume["projected"]["sources"]).any(|it| it.get("secret").is_some())
-            || named(&volume["csi"]["nodePublishSecretRef"])
-            || VOLUME_SECRETS.iter().any(|kind| named(&volume[*kind]["secretRef"]))
-    };
-    let fields = ["initContainers", "containers", "ephemeralContainers"];
-    list(&spec["imagePullSecrets"]).any(named)
-        || fields.iter().any(|field| list(&spec[*field]).any(in_container))
-        || list(&spec["volumes"]).any(in_volume)
 }

@@ -148,6 +148,7 @@ impl RbacObjects {
             subresource: "",
             namespace: &cx.namespace,
             name,
+            selected_fields: &[],
         };
         let attributes =
             Attributes { user: &cx.identity, verb, path: "", resource: Some(resource) };

@@ -200,6 +200,7 @@ pub(crate) fn authorize_create(cx: &RequestContext) -> Result<(), Status> {
             subresource: cx.subresource.as_deref().unwrap_or(""),
             namespace: &cx.namespace,
             name: cx.name(),
+            selected_fields: &[],
         }),
     };
     decide(&*cx.core.authorizer, cx.core.access.as_ref(), &attributes)

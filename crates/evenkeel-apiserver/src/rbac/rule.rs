@@ -93,6 +93,7 @@ mod tests {
             subresource,
             namespace: "shop",
             name,
+            selected_fields: &[],
         };
         let user = Identity::authenticated("bob", ["dev"]);
         rule.allows(&Attributes { user: &user, verb, path: "/x", resource: Some(resource) })

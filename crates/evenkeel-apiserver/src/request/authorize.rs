@@ -91,17 +91,19 @@ pub(crate) fn attributes<'a>(
 ) -> Attributes<'a> {
     match route {
         Route::Path => Attributes { user, verb: method, path, resource: None },
-        Route::Resource(ResourceRoute {
-            verb,
-            group,
-            version,
-            namespace,
-            plural,
-            name,
-            subresource,
-            selected_name,
-            ..
-        }) => Attributes {
+        Route::Resource(
+            route @ ResourceRoute {
+                verb,
+                group,
+                version,
+                namespace,
+                plural,
+                name,
+                subresource,
+                selected_fields,
+                ..
+            },
+        ) => Attributes {
             user,
             verb: verb.name(),
             path,
@@ -115,7 +117,8 @@ pub(crate) fn attributes<'a>(
                     Some(name) if plural == "namespaces" => name,
                     _ => namespace,
                 },
-                name: name.as_deref().or(selected_name.as_deref()).unwrap_or(""),
+                name: name.as_deref().or_else(|| route.selected_name()).unwrap_or(""),
+                selected_fields,
             }),
         },
     }

@@ -349,7 +349,15 @@ fn resource_attributes<'a>(
     resource: &'a str,
     name: &'a str,
 ) -> ResourceAttributes<'a> {
-    ResourceAttributes { group, version: "v1", resource, subresource: "", namespace: "", name }
+    ResourceAttributes {
+        group,
+        version: "v1",
+        resource,
+        subresource: "",
+        namespace: "",
+        name,
+        selected_fields: &[],
+    }
 }
 
 fn authorize(authorizer: &dyn Authorizer, attributes: &Attributes<'_>) -> Result<(), Status> {

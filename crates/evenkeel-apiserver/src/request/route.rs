@@ -6,7 +6,7 @@ use evenkeel_schema::names;
 use http::Method;
 
 use crate::request::query::{Query, decode_path};
-use crate::selector::field::exact_match;
+use crate::selector::field::exact_matches;
 
 /// The verb of a request, in the terms of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +60,22 @@ pub(crate) struct ResourceRoute {
     pub(crate) plural: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// The name that the field selector of a list or watch requires: authorization treats it as the
-    /// name of the object.
-    pub(crate) selected_name: Option<String>,
+    /// The fields whose values the field selector of a collection requires.
+    pub(crate) selected_fields: Vec<(String, String)>,
     /// The path after the subresource, as in `…/proxy/a/b`.
     pub(crate) rest: Option<String>,
+}
+
+impl ResourceRoute {
+    /// Returns the name that the field selector of a list or watch requires: authorization treats it
+    /// as the name of the object.
+    pub(crate) fn selected_name(&self) -> Option<&str> {
+        let mut fields = self.selected_fields.iter();
+        let (_, name) = fields
+            .find(|(field, _)| field == "metadata.name")
+            .filter(|_| matches!(self.verb, Verb::List | Verb::Watch))?;
+        names::path_segment(name, false).is_empty().then_some(name)
+    }
 }
 
 impl Route {
@@ -126,13 +137,11 @@ pub(crate) fn route(method: &Method, path: &str, query: &Query) -> Route {
     } else if legacy_watch && verb == Verb::Get {
         verb = Verb::Watch;
     }
-    let selected_name = query
-        .get("fieldSelector")
-        .filter(|_| name.is_none() && matches!(verb, Verb::List | Verb::Watch))
-        .and_then(|selector| exact_match(selector, "metadata.name"))
-        .filter(|name| names::path_segment(name, false).is_empty());
+    let selector = query.get("fieldSelector").filter(|_| {
+        name.is_none() && matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+    });
     Route::Resource(ResourceRoute {
-        selected_name,
+        selected_fields: selector.map(exact_matches).unwrap_or_default(),
         verb,
         group,
         version,

@@ -97,12 +97,16 @@ impl FieldSelector {
     }
 }
 
-/// Returns the value that a field selector requires of `field`, without knowledge of the kind.
-pub(crate) fn exact_match(text: &str, field: &str) -> Option<String> {
-    let terms = split_terms(text);
-    let mut terms = terms.into_iter().filter_map(split_term);
-    let (_, _, value) = terms.find(|(label, equals, _)| *label == field && *equals)?;
-    unescape(value).ok()
+/// Returns the fields whose values a field selector requires, without knowledge of the kind; none if
+/// it cannot be parsed.
+pub(crate) fn exact_matches(text: &str) -> Vec<(String, String)> {
+    let terms = split_terms(text).into_iter().filter(|term| !term.is_empty());
+    let parse = |term| {
+        let (label, equals, value) = split_term(term)?;
+        Some((equals, label.to_owned(), unescape(value).ok()?))
+    };
+    let Some(all) = terms.map(parse).collect::<Option<Vec<_>>>() else { return Vec::new() };
+    all.into_iter().filter(|(equals, ..)| *equals).map(|(_, field, value)| (field, value)).collect()
 }
 
 /// Splits at commas that are not escaped.

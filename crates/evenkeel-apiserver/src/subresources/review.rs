@@ -13,7 +13,9 @@ use crate::pipeline::decode::{self, Decoded};
 use crate::pipeline::encode::Reply;
 use crate::pipeline::{manage, mutate, validate as admission};
 use crate::request::query::WriteOptions;
+use crate::selector::field::exact_matches;
 use crate::status::{GroupResource, Status};
+use crate::token_tracking;
 
 pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let options = WriteOptions::parse(&cx.query, "CreateOptions", false)?;
@@ -40,7 +42,11 @@ pub(crate) async fn handle(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
             let why = "token is required for TokenReview in authentication";
             return Err(Status::bad_request(why));
         }
-        "TokenReview" => review_token(cx, &review),
+        "TokenReview" => {
+            let status = review_token(cx, &review);
+            token_tracking::record(&cx.core).await;
+            status
+        }
         "SelfSubjectAccessReview" => decide(cx, &cx.identity, &review),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             decide(cx, &subject(&review), &review)
@@ -108,7 +114,8 @@ fn rules(cx: &RequestContext, namespace: &str) -> Value {
         }
     }
     let mut status = json!({
-        "resourceRules": resource, "nonResourceRules": non_resource, "incomplete": false,
+        "resourceRules": resource, "nonResourceRules": non_resource,
+        "incomplete": rules.incomplete,
     });
     if !rules.error.is_empty() {
         status["evaluationError"] = rules.error.into();
@@ -143,9 +150,24 @@ fn subject(review: &Value) -> Identity {
     }
 }
 
+/// Returns the fields whose values the reviewed field selector requires.
+fn selected_fields(review: &Value) -> Vec<(String, String)> {
+    let selector = &review["spec"]["resourceAttributes"]["fieldSelector"];
+    let raw = selector["rawSelector"].as_str().map(exact_matches).unwrap_or_default();
+    let required = selector["requirements"].as_array().into_iter().flatten();
+    let required = required.filter_map(|it| match it["values"].as_array()?.as_slice() {
+        [value] if it["operator"] == "In" => {
+            Some((it["key"].as_str()?.to_owned(), value.as_str()?.to_owned()))
+        }
+        _ => None,
+    });
+    raw.into_iter().chain(required).collect()
+}
+
 fn decide(cx: &RequestContext, user: &Identity, review: &Value) -> Value {
     let text = |path: &str| review.pointer(path).and_then(Value::as_str).unwrap_or("");
     let on_resource = review.pointer("/spec/resourceAttributes").is_some();
+    let selected_fields = selected_fields(review);
     let attributes = Attributes {
         user,
         verb: if on_resource {
@@ -161,6 +183,7 @@ fn decide(cx: &RequestContext, user: &Identity, review: &Value) -> Value {
             subresource: text("/spec/resourceAttributes/subresource"),
             namespace: text("/spec/resourceAttributes/namespace"),
             name: text("/spec/resourceAttributes/name"),
+            selected_fields: &selected_fields,
         }),
     };
     // The subject of a review counts as authenticated.

@@ -19,6 +19,7 @@ fn level(policy: &Policy, user: &Identity, verb: &str, target: &str) -> Level {
             subresource: subresource.trim_matches('-'),
             namespace: namespace.trim_matches('-'),
             name: name.trim_matches('-'),
+            selected_fields: &[],
         }),
         _ => None,
     };

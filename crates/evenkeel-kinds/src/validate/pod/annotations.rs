@@ -7,7 +7,7 @@ use super::super::report::{Errors, Path};
 use super::super::volume::sources;
 use super::{PodOptions, each_container};
 
-pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) use crate::references::MIRROR;
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
