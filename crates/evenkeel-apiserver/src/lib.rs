@@ -79,6 +79,8 @@ mod limits;
 
 mod metrics;
 
+mod nodes;
+
 mod object;
 
 mod offload;
@@ -86,6 +88,8 @@ mod offload;
 mod status;
 
 mod throttle;
+
+mod token_tracking;
 
 mod tokens;
 

@@ -127,7 +127,8 @@ mod tests {
     use crate::storage::Store;
 
     fn record(metrics: &Metrics, path: &str, code: u16) {
-        let served = Registry::new(&Store::in_memory(&Default::default())).snapshot();
+        let served =
+            Registry::new(&Store::in_memory(&Default::default()), &Default::default()).snapshot();
         let route = route::route(&http::Method::GET, path, &Query::default());
         metrics.begin(&route).end(&served, code);
     }

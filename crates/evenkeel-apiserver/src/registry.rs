@@ -13,12 +13,15 @@ pub(crate) mod custom;
 
 pub(crate) mod discovery;
 
+mod runtime_config;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
 use self::resource::Resource;
+pub(crate) use self::runtime_config::RuntimeConfig;
 use crate::storage::Store;
 
 /// The current snapshot of served resources.
@@ -53,10 +56,10 @@ pub(crate) struct GroupVersion {
 }
 
 impl Registry {
-    pub(crate) fn new(store: &Store) -> Self {
+    pub(crate) fn new(store: &Store, config: &RuntimeConfig) -> Self {
         let mut builtin = HashMap::new();
         let mut by_group: Vec<Vec<Arc<Resource>>> = Vec::new();
-        for row in builtin::ROWS {
+        for row in builtin::ROWS.iter().filter(|row| config.serves(row)) {
             let at = *builtin.entry(row.group).or_insert(by_group.len());
             if at == by_group.len() {
                 by_group.push(Vec::new());
@@ -264,9 +267,11 @@ mod tests {
 
     #[test]
     fn builtin_table_matches_a_default_kubernetes() {
+        let config = RuntimeConfig::default();
+        let rows: Vec<_> = builtin::ROWS.iter().filter(|row| config.serves(row)).collect();
         let versions: std::collections::BTreeSet<_> =
-            builtin::ROWS.iter().map(|row| (row.group, row.version)).collect();
-        let subresources: usize = builtin::ROWS.iter().map(|row| row.subresources.len()).sum();
-        assert_eq!((versions.len(), builtin::ROWS.len(), subresources), (22, 68, 45));
+            rows.iter().map(|row| (row.group, row.version)).collect();
+        let subresources: usize = rows.iter().map(|row| row.subresources.len()).sum();
+        assert_eq!((versions.len(), rows.len(), subresources), (22, 68, 45));
     }
 }

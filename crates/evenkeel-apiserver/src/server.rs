@@ -4,6 +4,8 @@ mod webhooks;
 
 mod authority;
 
+mod authorization;
+
 mod grants;
 
 mod service;
@@ -22,12 +24,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::authorization::Authorization;
 pub use self::service::Service;
 pub use self::token_signer::LegacyTokenSigner;
 use crate::access::{AccessReport, AccessTrail};
 use crate::admission::webhook::Webhooks;
 use crate::audit::{self, Audit};
-use crate::authz::{AllowAuthenticated, Authorizer};
+use crate::authz::Authorizer as _;
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
 use crate::context::{Components, Core, ShutdownSignal};
@@ -40,9 +43,10 @@ use crate::limits::Limits;
 use crate::listen::tls::{self, Tls};
 use crate::listen::{BindError, Listener, Options as ListenOptions};
 use crate::metrics::Metrics;
+use crate::nodes::PodsByNode;
 use crate::rbac::Rbac;
-use crate::registry::Registry;
 use crate::registry::custom::Crds;
+use crate::registry::{Registry, RuntimeConfig};
 use crate::request::authenticate::Authenticator;
 use crate::storage::{self, Store, Window};
 use crate::throttle::Throttle;
@@ -77,6 +81,7 @@ pub struct Builder {
     tokens: Option<TokenFile>,
     service_accounts: ServiceAccountOptions,
     authorization: Authorization,
+    authorizes_nodes: bool,
     access: Option<AccessTrail>,
     audit: Option<(audit::Policy, Box<dyn audit::Sink>)>,
     no_anonymous: bool,
@@ -84,15 +89,7 @@ pub struct Builder {
     stop_with: Option<watch::Receiver<bool>>,
     limits: Option<Limits>,
     remote_webhooks: bool,
-}
-
-/// What authorizes requests.
-#[derive(Default)]
-enum Authorization {
-    #[default]
-    AllowAuthenticated,
-    Rbac,
-    Other(Box<dyn Authorizer>),
+    runtime_config: RuntimeConfig,
 }
 
 /// Why a server could not be built.
@@ -284,6 +281,12 @@ impl ApiServer {
         Some(trail.report(user, &granted))
     }
 
+    /// Returns whether a group and version is served, such as `apps/v1`.
+    pub fn serves(&self, api_version: &str) -> bool {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        self.core.registry.snapshot().group_version(group, version).is_some()
+    }
+
     /// Reports a control plane component, `controller-manager` or `scheduler`, as healthy in its
     /// ComponentStatus.
     pub fn mark_component_healthy(&self, name: &str) {
@@ -404,19 +407,6 @@ impl Builder {
         self
     }
 
-    /// Authorizes requests by the stored roles and bindings. By default authenticated users may do
-    /// anything.
-    pub fn rbac(mut self) -> Self {
-        self.authorization = Authorization::Rbac;
-        self
-    }
-
-    /// Sets another authorizer.
-    pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
-        self.authorization = Authorization::Other(Box::new(authorizer));
-        self
-    }
-
     /// Records which permissions the requests of each user need, allowed or not.
     pub fn record_access(mut self, trail: AccessTrail) -> Self {
         self.access = Some(trail);
@@ -439,6 +429,14 @@ impl Builder {
     /// Ends open watches when `stopping` becomes true, for servers behind another listener.
     pub fn stop_with(mut self, stopping: watch::Receiver<bool>) -> Self {
         self.stop_with = Some(stopping);
+        self
+    }
+
+    /// Enables or disables a built-in API, as an entry of kube-apiserver's `--runtime-config`:
+    /// `storagemigration.k8s.io/v1beta1`, a resource of a version, or `api/beta`. Stable versions
+    /// are enabled by default. APIs that are not built in have no effect.
+    pub fn runtime_config(mut self, api: &str, enabled: bool) -> Self {
+        self.runtime_config.set(api, enabled);
         self
     }
 
@@ -490,13 +488,14 @@ impl Builder {
         let service_cidr = allocator.cidr();
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
+        let pods = self.authorizes_nodes.then(PodsByNode::default);
         let webhooks = Webhooks::default();
         let limits = self.limits.unwrap_or_default();
         let clock_rng = Arc::new(self.seed.map_or_else(ClockRng::system, ClockRng::seeded));
         let audit = self.audit.map(|(policy, sink)| Audit::new(policy, sink, clock_rng.clone()));
         let core = Arc::new(Core {
             webhooks: webhook::Client::new(store.clone(), reach),
-            registry: Registry::new(&store),
+            registry: Registry::new(&store, &self.runtime_config),
             crds: Crds::default(),
             clock_rng,
             admission: admission::chain(&self.admission_plugins, &webhooks)
@@ -506,15 +505,11 @@ impl Builder {
                 service_accounts,
                 anonymous: !self.no_anonymous,
             },
-            authorizer: match self.authorization {
-                Authorization::AllowAuthenticated => Box::new(AllowAuthenticated),
-                Authorization::Rbac => Box::new(rbac.clone()),
-                Authorization::Other(authorizer) => authorizer,
-            },
+            authorizer: self.authorization.authorizer(&store, &rbac, pods.as_ref()),
             access: self.access,
             audit: audit.map(Arc::new),
             rbac,
-            hooks: hooks::table(allocator, &webhooks),
+            hooks: hooks::table(allocator, &webhooks, pods),
             flow_control: FlowControl::new(limits.seats()),
             event_ttl: EventTtl::new(self.event_ttl),
             metrics: Metrics::default(),

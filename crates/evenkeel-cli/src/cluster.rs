@@ -72,11 +72,12 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     raise_open_files_limit();
     let mut cluster_options = ClusterOptions::new().nodes(options.nodes);
     cluster_options.disabled_controllers = options.disabled_controllers.iter().cloned().collect();
-    let plain = options.api_only
-        || options.disabled_admission_plugins.iter().any(|it| it == "ServiceAccount");
-    let builder = if plain { ApiServer::builder() } else { cluster_options.server() };
-    let mut builder =
-        builder.rbac().disable_admission_plugins(options.disabled_admission_plugins.clone());
+    let disabled_plugins = options.disabled_admission_plugins.clone();
+    cluster_options.disabled_admission_plugins = disabled_plugins.iter().cloned().collect();
+    let mut builder = match options.api_only {
+        true => ApiServer::builder().rbac().disable_admission_plugins(disabled_plugins),
+        false => cluster_options.server(),
+    };
     if let Some(directory) = &options.data_dir {
         builder = builder.data_dir(directory);
     }

@@ -6,7 +6,7 @@ use crate::options::ClusterOptions;
 use crate::{
     StartError, certificates, clusterrole_aggregation, controller_ref, cronjob, daemonset,
     deployment, disruption, endpoints, garbage, job, kubelet, namespace, node_lifecycle, nodes,
-    quota, replicaset, scheduler, serviceaccount, statefulset, volumes,
+    quota, replicaset, scheduler, serviceaccount, statefulset, storage_version_migrator, volumes,
 };
 
 type Register = fn(&Manager, &ClusterOptions) -> Result<(), BoxError>;
@@ -19,6 +19,7 @@ const ALL: &[(&str, Register)] = &[
     (clusterrole_aggregation::NAME, clusterrole_aggregation::register),
     (serviceaccount::ROOT_CA, serviceaccount::register_root_ca),
     (serviceaccount::tokens::NAME, serviceaccount::tokens::register),
+    (serviceaccount::cleaner::NAME, serviceaccount::cleaner::register),
     (endpoints::SLICES, endpoints::register_slices),
     (endpoints::LEGACY, endpoints::register_legacy),
     (endpoints::MIRROR, endpoints::register_mirror),
@@ -44,6 +45,7 @@ const ALL: &[(&str, Register)] = &[
     (replicaset::NAME, replicaset::register),
     (replicaset::REPLICATION_CONTROLLER, replicaset::register_replication_controllers),
     (scheduler::NAME, scheduler::register),
+    (storage_version_migrator::NAME, storage_version_migrator::register),
     (statefulset::NAME, statefulset::register),
 ];
 

@@ -82,6 +82,11 @@ impl Types {
         self.all.iter()
     }
 
+    /// Returns the type of a resource.
+    pub(crate) fn find_resource(&self, group: &str, plural: &str) -> Option<&Type> {
+        self.all.iter().find(|found| found.kind.group() == group && found.kind.plural() == plural)
+    }
+
     /// Returns the type that an owner reference names.
     pub(crate) fn find(&self, group: &str, kind: &str) -> Option<&Kind> {
         let at = self.kinds.get(&(group.to_owned(), kind.to_owned()))?;

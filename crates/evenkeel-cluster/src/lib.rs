@@ -30,6 +30,8 @@ mod volumes;
 
 mod certificates;
 
+mod storage_version_migrator;
+
 mod disruption;
 
 // Shared by the workload controllers.
@@ -167,7 +169,12 @@ impl Cluster {
                 tracing::warn!(error, "certificate signing requests are not signed");
             })
             .ok();
-        let options = &ClusterOptions { token_signer, certificate_authority, ..options.clone() };
+        let options = &ClusterOptions {
+            token_signer,
+            certificate_authority,
+            serves_storage_migrations: server.serves(storage_version_migrator::API_VERSION),
+            ..options.clone()
+        };
         let (manager, running) = run_controllers(client, options)?;
         server.mark_component_healthy("controller-manager");
         if !options.disabled_controllers.contains(scheduler::NAME) {

@@ -9,7 +9,7 @@ use evenkeel_apiserver::{ApiServer, LegacyTokenSigner};
 use evenkeel_pki::certificates::Authority;
 
 use crate::kubelet::PodSimulations;
-use crate::serviceaccount;
+use crate::{serviceaccount, storage_version_migrator};
 
 /// Options of a cluster. By default it has one node, all controllers enabled, and no delay except
 /// for stopping containers.
@@ -37,6 +37,8 @@ pub struct ClusterOptions {
     /// Controllers that are not run, by their names in `kube-controller-manager --controllers` (and
     /// `scheduler`, `kubelet`, and `node-registration`, which creates the simulated nodes).
     pub disabled_controllers: BTreeSet<String>,
+    /// Admission plugins that are not run, by the names of kube-apiserver's flag.
+    pub disabled_admission_plugins: BTreeSet<String>,
     /// Makes uids, names and jitter reproducible.
     pub seed: Option<u64>,
     /// The source of wall-clock time; the system clock by default.
@@ -49,6 +51,8 @@ pub struct ClusterOptions {
     /// Signs CertificateSigningRequests; set when the controllers run with an API server in this
     /// process.
     pub(crate) certificate_authority: Option<Arc<Authority>>,
+    /// Whether the API server serves StorageVersionMigrations.
+    pub(crate) serves_storage_migrations: bool,
 }
 
 /// How long a simulated pod takes from one state to the next.
@@ -196,11 +200,13 @@ impl Default for ClusterOptions {
             delays: Delays::default(),
             pod_simulations: PodSimulations::default(),
             disabled_controllers: BTreeSet::new(),
+            disabled_admission_plugins: BTreeSet::new(),
             seed: None,
             clock: None,
             root_ca: None,
             token_signer: None,
             certificate_authority: None,
+            serves_storage_migrations: false,
         }
     }
 }
@@ -261,14 +267,31 @@ impl ClusterOptions {
         self
     }
 
-    /// Returns the builder of an API server for these options. It authorizes by RBAC, and pods have
-    /// service accounts if there is the controller that creates the account `default`.
+    /// Returns the builder of an API server for these options, as kubeadm sets it up: it authorizes
+    /// by RBAC and nodes by their pods, with the admission plugin NodeRestriction. Pods have service
+    /// accounts if there is the controller that creates the account `default`, and
+    /// StorageVersionMigrations are served if there is the controller that carries them out.
     pub fn server(&self) -> evenkeel_apiserver::Builder {
-        let builder = ApiServer::builder().rbac();
-        if self.disabled_controllers.contains(serviceaccount::ACCOUNTS) {
-            return builder;
+        let disabled = |name: &str| self.disabled_controllers.contains(name);
+        let mut plugins = vec!["NodeRestriction"];
+        if !disabled(serviceaccount::ACCOUNTS) {
+            plugins.push("ServiceAccount");
         }
-        builder.enable_admission_plugins(["ServiceAccount"])
+        plugins.retain(|name| !self.disabled_admission_plugins.contains(*name));
+        let migrates = !disabled(storage_version_migrator::NAME);
+        ApiServer::builder()
+            .rbac()
+            .authorize_nodes()
+            .enable_admission_plugins(plugins)
+            .disable_admission_plugins(self.disabled_admission_plugins.iter().cloned())
+            .runtime_config(storage_version_migrator::API_VERSION, migrates)
+    }
+
+    /// Disables an [admission plugin](Self::disabled_admission_plugins).
+    #[must_use]
+    pub fn disable_admission_plugin(mut self, plugin: &str) -> Self {
+        self.disabled_admission_plugins.insert(plugin.to_owned());
+        self
     }
 
     /// Disables a controller.

@@ -147,12 +147,16 @@ impl Flags {
 
     /// Returns the value of a boolean flag.
     pub fn switch(&self, name: &str, default: bool) -> Result<bool, Error> {
-        match self.text(name) {
-            None => Ok(default),
-            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
-            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
-            Some(value) => Err(invalid(name, value, "not a boolean")),
-        }
+        self.text(name).map_or(Ok(default), |value| boolean(name, value))
+    }
+}
+
+/// Reads a boolean value of flag `name` as Go does.
+pub(crate) fn boolean(name: &str, value: &str) -> Result<bool, Error> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        value => Err(invalid(name, value, "not a boolean")),
     }
 }
 

@@ -248,6 +248,9 @@ fn kind_status_update(errs: &mut Errors, gvk: Gvk<'_>, new: &Value, old: &Value)
         ("apiregistration.k8s.io", "APIService") => {
             registration::api_service_status(errs, new, old);
         }
+        ("storagemigration.k8s.io", "StorageVersionMigration") => {
+            registration::migration_status(errs, new, old);
+        }
         _ => builtin_update(errs, new, old),
     }
 }

@@ -56,7 +56,7 @@ const ROOTS: &[(&str, &[&str])] = &[
         "flowcontrol",
         &["FlowDistinguisherMethod", "FlowSchemaSpec", "PriorityLevelConfigurationSpec"],
     ),
-    ("meta", &["LabelSelector", "ObjectMeta"]),
+    ("meta", &["Condition", "LabelSelector", "ObjectMeta"]),
     ("networking", &["ParentReference", "ServiceCIDRSpec"]),
     ("policy", &["PodDisruptionBudgetSpec"]),
     ("rbac", &["RoleRef"]),

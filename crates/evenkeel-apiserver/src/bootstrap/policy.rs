@@ -25,6 +25,10 @@ use crate::storage::{Key, Record, WriteError};
 /// A line per object: what it differs in from the others.
 const TABLE: &str = include_str!("policy.jsonl");
 
+/// The objects of APIs that are served on request only, by the group of the API.
+const OPTIONAL: &[(&str, &str)] =
+    &[("storagemigration.k8s.io", include_str!("policy/storagemigration.jsonl"))];
+
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 #[derive(Deserialize)]
@@ -42,8 +46,11 @@ struct Line {
 
 /// Creates the missing objects, and adds what is missing in existing ones.
 pub(super) async fn run(core: &Arc<Core>) -> Result<(), Status> {
+    let served = core.registry.snapshot();
+    let optional = OPTIONAL.iter().filter(|(group, _)| served.is_builtin(group));
+    let lines = TABLE.lines().chain(optional.flat_map(|(_, table)| table.lines()));
     let mut writes = Vec::new();
-    for line in TABLE.lines() {
+    for line in lines {
         let line: Line = serde_json::from_str(line).map_err(Status::internal)?;
         let Some(resource) = core.builtin(GROUP, &line.resource) else { continue };
         let key = Key::new(&line.namespace, &line.name);

@@ -1,7 +1,7 @@
 //! Which objects are related to a node: its pods, what they refer to, and what names the node.
 //!
-//! Only the pods of each node are indexed. What they refer to is read from them when a kubelet asks
-//! for it: a node has few pods, and most writes to pods change no reference.
+//! Only the pods of each node are indexed. What they refer to is read from them when a kubelet
+//! requests it: a node has few pods, and most writes to pods change no reference.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

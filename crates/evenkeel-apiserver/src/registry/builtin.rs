@@ -1,7 +1,8 @@
 //! The built-in resources: one row each, in discovery order.
 //!
-//! These are all resources of a default Kubernetes 1.36: 22 group-versions, 68 resources, 45
-//! subresources. Adding a built-in kind starts with a row here.
+//! These are all resources of a default Kubernetes 1.36 (22 group-versions, 68 resources, 45
+//! subresources), and those of versions that are served on request only. Adding a built-in kind
+//! starts with a row here.
 
 use self::Scope::{Cluster, Namespaced};
 
@@ -143,4 +144,6 @@ pub(crate) const ROWS: &[Row] = &[
     row(("resource.k8s.io", "v1"), "resourceclaimtemplates", "ResourceClaimTemplate", Namespaced, ALL, &[], &[], &[]),
     row(("resource.k8s.io", "v1"), "resourceslices", "ResourceSlice", Cluster, ALL, &[], &[], &[]),
     row(("flowcontrol.apiserver.k8s.io", "v1"), "flowschemas", "FlowSchema", Cluster, ALL, &[], &[], &[STATUS]),
-    row(("flowcontrol.apiserver.k8s.io", "v1"), "prioritylevelconfigurations", "PriorityLevelConfiguration", Cluster, ALL, &[], &[], &[STATUS]),];
+    row(("flowcontrol.apiserver.k8s.io", "v1"), "prioritylevelconfigurations", "PriorityLevelConfiguration", Cluster, ALL, &[], &[], &[STATUS]),
+    row(("storagemigration.k8s.io", "v1beta1"), "storageversionmigrations", "StorageVersionMigration", Cluster, ALL, &[], &[], &[STATUS]),
+];

@@ -42,6 +42,8 @@ mod identity;
 
 mod rbac;
 
+mod nodes;
+
 mod tokens;
 
 // Admission plugins, a file each.
@@ -87,6 +89,8 @@ mod flow_control;
 mod event_ttl;
 
 mod service_cidr;
+
+mod storage_migration;
 
 mod many_servers;
 

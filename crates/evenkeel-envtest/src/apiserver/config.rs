@@ -10,7 +10,7 @@ use std::{
 
 use evenkeel_apiserver::audit::LogOptions;
 
-use crate::flags::{Error, Flag, Flags};
+use crate::flags::{self, Error, Flag, Flags};
 
 /// The parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub struct Settings {
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable.
     pub disable_admission_plugins: Vec<String>,
+    /// Built-in APIs to enable or disable.
+    pub runtime_config: Vec<(String, bool)>,
     /// Whether webhooks on other machines are called.
     pub allow_remote_webhooks: bool,
     /// The CIDR ranges that Service cluster IPs are allocated from.
@@ -138,6 +140,11 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag::value("enable-admission-plugins", "strings", "Admission plugins to enable."),
     Flag::value("disable-admission-plugins", "strings", "Admission plugins to disable."),
     Flag::value(
+        "runtime-config",
+        "strings",
+        "Built-in APIs to enable or disable: storagemigration.k8s.io/v1beta1=true, api/beta=true.",
+    ),
+    Flag::value(
         "service-cluster-ip-range",
         "cidrs",
         "CIDR ranges of Service cluster IPs. Default: 10.0.0.0/24.",
@@ -220,6 +227,7 @@ impl Config {
             authorization_modes,
             enable_admission_plugins: flags.list("enable-admission-plugins"),
             disable_admission_plugins: flags.list("disable-admission-plugins"),
+            runtime_config: runtime_config(flags)?,
             allow_remote_webhooks: flags.switch("evenkeel-allow-remote-webhooks", false)?,
             service_cidrs: service_cidrs(flags)?,
             compaction_interval: duration(flags, "etcd-compaction-interval")?,
@@ -273,6 +281,20 @@ fn audit_log(flags: &Flags) -> Result<LogOptions, Error> {
         options.max_backups = files;
     }
     Ok(options)
+}
+
+/// Reads entries such as `apps/v1=false`; without a value they enable.
+fn runtime_config(flags: &Flags) -> Result<Vec<(String, bool)>, Error> {
+    const FLAG: &str = "runtime-config";
+    let entry = |text: String| {
+        let (api, value) = text.split_once('=').unwrap_or((&text, ""));
+        let enabled = match value {
+            "" => true,
+            value => flags::boolean(FLAG, value)?,
+        };
+        Ok((api.trim().to_owned(), enabled))
+    };
+    flags.list(FLAG).into_iter().map(entry).collect()
 }
 
 fn duration(flags: &Flags, flag: &str) -> Result<Option<Duration>, Error> {

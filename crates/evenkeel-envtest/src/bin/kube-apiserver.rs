@@ -36,6 +36,12 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
     let has = |mode: &str| settings.authorization_modes.iter().any(|other| other == mode);
     if has("RBAC") && !has("AlwaysAllow") {
         builder = builder.rbac();
+        if has("Node") {
+            builder = builder.authorize_nodes();
+        }
+    }
+    for (api, enabled) in &settings.runtime_config {
+        builder = builder.runtime_config(api, *enabled);
     }
     if settings.allow_remote_webhooks {
         builder = builder.allow_remote_webhooks();

@@ -176,6 +176,7 @@ pub fn of(gvk: Gvk<'_>) -> &'static Strategy {
             },
             _ => &RETURNS_DELETED,
         },
+        "storagemigration.k8s.io" => &Strategy { unconditional_update: false, ..STATUS_ONLY },
         _ => &DEFAULT,
     }
 }

@@ -236,6 +236,46 @@ pub(super) fn api_service_status(errs: &mut Errors, new: &Value, old: &Value) {
     }
 }
 
+/// Validates the status of a StorageVersionMigration: its resourceVersion stays, and so does its
+/// outcome.
+pub(super) fn migration_status(errs: &mut Errors, new: &Value, old: &Value) {
+    builtin_update(errs, new, old);
+    let (path, status, before) = (Path::root("status"), new.at("status"), old.at("status"));
+    let version = status.text("resourceVersion");
+    if !version.is_empty() && !is_comparable(version) {
+        let why = format!("resource version is not well formed: {version}");
+        errs.invalid(path.child("resourceVersion"), version, why);
+    }
+    checks::conditions(errs, path.child("conditions"), status.list("conditions"));
+    let version_before = before.text("resourceVersion");
+    if !version_before.is_empty() && version != version_before {
+        errs.invalid(path.child("resourceVersion"), version, "field is immutable");
+    }
+    let is_true = |status: &Value, kind: &str| {
+        let mut conditions = status.list("conditions").iter();
+        let found = conditions.find(|condition| condition.text("type") == kind);
+        found.is_some_and(|condition| condition.text("status") == "True")
+    };
+    let mut refuse = |why: &str| {
+        let ty = Ty::List(&Ty::Struct(printed::CONDITION));
+        let conditions = Printed(ty, status.at("conditions"));
+        errs.invalid_printed(path.child("conditions"), conditions, why);
+    };
+    if is_true(status, "Succeeded") && is_true(status, "Failed") {
+        refuse("Both success and failed conditions cannot be true at the same time");
+    }
+    for (kind, name) in [("Succeeded", "Success"), ("Failed", "Failed")] {
+        if is_true(before, kind) && !is_true(status, kind) {
+            refuse(&format!("{name} condition cannot be set to false once it is true"));
+        }
+    }
+}
+
+/// Returns whether a resourceVersion can be compared with others.
+fn is_comparable(version: &str) -> bool {
+    !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn migration(errs: &mut Errors, migration: &Value) {
     builtin_create(errs, migration, false, NameRule::Subdomain);
     let path = Path::root("spec");

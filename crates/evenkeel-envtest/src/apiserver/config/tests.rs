@@ -132,3 +132,11 @@ fn tls_cert_without_key_is_rejected() {
 fn help_does_not_list_insecure_port() {
     assert!(FLAGS.iter().all(|flag| !flag.name.starts_with("insecure-port")));
 }
+
+#[test]
+fn runtime_config_enables_and_disables_apis() {
+    let parsed = config(&["--runtime-config=api/beta,apps/v1=false"]).unwrap();
+    let expected = [("api/beta".to_owned(), true), ("apps/v1".to_owned(), false)];
+    assert_eq!(parsed.settings.runtime_config, expected);
+    assert!(config(&["--runtime-config=apps/v1=maybe"]).is_err());
+}

@@ -104,6 +104,15 @@ pub(crate) const CLUSTER_TRUST_BUNDLE_PROJECTION: &[Field] = &[
     f("path", "Path", Str),
 ];
 
+pub(crate) const CONDITION: &[Field] = &[
+    f("type", "type", Str),
+    f("status", "status", Str),
+    o("observedGeneration", "observedGeneration", Int),
+    f("lastTransitionTime", "lastTransitionTime", Time),
+    f("reason", "reason", Str),
+    f("message", "message", Str),
+];
+
 pub(crate) const CONFIG_MAP_ENV_SOURCE: &[Field] =
     &[f("name", "Name", Str), f("optional", "Optional", Opt(&Bool))];
 

@@ -1,0 +1,58 @@
+//! What authorizes the requests of a server.
+
+use super::Builder;
+use crate::authz::{AllowAuthenticated, Authorizer, Union};
+use crate::nodes::{NodeAuthorizer, PodsByNode};
+use crate::rbac::Rbac;
+use crate::storage::Store;
+
+/// What authorizes requests.
+#[derive(Default)]
+pub(super) enum Authorization {
+    #[default]
+    AllowAuthenticated,
+    Rbac,
+    Other(Box<dyn Authorizer>),
+}
+
+impl Authorization {
+    /// Returns the authorizer; with `pods`, nodes are authorized, too.
+    pub(super) fn authorizer(
+        self,
+        store: &Store,
+        rbac: &Rbac,
+        pods: Option<&PodsByNode>,
+    ) -> Box<dyn Authorizer> {
+        match (self, pods) {
+            (Self::AllowAuthenticated, _) => Box::new(AllowAuthenticated),
+            (Self::Rbac, None) => Box::new(rbac.clone()),
+            (Self::Rbac, Some(pods)) => {
+                let nodes = NodeAuthorizer::new(store.clone(), pods.clone(), rbac.clone());
+                Box::new(Union(vec![Box::new(nodes), Box::new(rbac.clone())]))
+            }
+            (Self::Other(authorizer), _) => authorizer,
+        }
+    }
+}
+
+impl Builder {
+    /// Authorizes requests by the stored roles and bindings. By default authenticated users may do
+    /// anything.
+    pub fn rbac(mut self) -> Self {
+        self.authorization = Authorization::Rbac;
+        self
+    }
+
+    /// Also authorizes the requests of nodes, by the pods that are bound to them, as the mode
+    /// `Node` of kube-apiserver. Has an effect with [`rbac`](Self::rbac) only.
+    pub fn authorize_nodes(mut self) -> Self {
+        self.authorizes_nodes = true;
+        self
+    }
+
+    /// Sets another authorizer.
+    pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
+        self.authorization = Authorization::Other(Box::new(authorizer));
+        self
+    }
+}
