@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 use crate::ops;
 use crate::plan::{
     Append, BinaryNode, Call, Cost, Fold, Insert, Key, ListNode, MapNode, Node, ObjectNode, Path,
-    Root, StandardCost, Step, Unary, UnaryNode,
+    Quantifier, Root, StandardCost, Step, Unary, UnaryNode,
 };
 use crate::program::Activation;
 use crate::value::{List, Map, Object};
@@ -66,6 +66,7 @@ impl<'a> Evaluator<'a, '_> {
             Node::Map(map) => self.map(map),
             Node::Object(object) => self.object(object),
             Node::Fold(fold) => self.fold(fold),
+            Node::Quantifier(quantifier) => self.quantifier(quantifier),
             Node::Within(within) => {
                 let value = self.eval(&within.0)?;
                 Ok(Value::Bool(within.1.contains(&value)))
@@ -111,6 +112,7 @@ impl<'a> Evaluator<'a, '_> {
         outcome.map_err(|error| error.at(path.id))
     }
 
+    #[inline]
     fn resolve(&mut self, path: &'a Path) -> Outcome<'a> {
         let value = match &path.root {
             Root::Variable(at, name) => match self.activation.variable(*at) {
@@ -435,70 +437,125 @@ impl<'a> Evaluator<'a, '_> {
     fn fold(&mut self, fold: &'a Fold) -> Outcome<'a> {
         let range = self.eval(&fold.range)?;
         self.locals[fold.accu] = Local::Lazy(&fold.init);
-        match &range {
+        self.each(fold.id, &range, fold.var, fold.var2, |evaluator| {
+            if let Ok(Value::Bool(false)) = evaluator.operand(&fold.condition)? {
+                return Ok(false);
+            }
+            let outcome = evaluator.operand(&fold.step)?;
+            evaluator.locals[fold.accu] = Local::of(outcome);
+            Ok(true)
+        })?;
+        self.eval(&fold.result)
+    }
+
+    /// Costs what the fold costs that the macro stands for: each iteration reads the accumulator in the
+    /// condition and in the step.
+    fn quantifier(&mut self, node: &'a Quantifier) -> Outcome<'a> {
+        let range = self.eval(&node.range)?;
+        let mut decided = false;
+        let mut failure = None;
+        self.each(node.id, &range, node.var, node.var2, |evaluator| {
+            evaluator.charge(1)?;
+            evaluator.charge(1)?;
+            if node.exists {
+                evaluator.charge(1)?;
+            }
+            if decided {
+                return Ok(false);
+            }
+            evaluator.charge(1)?;
+            for term in &node.terms {
+                match evaluator.eval(term) {
+                    Ok(Value::Bool(value)) if value == node.exists => {
+                        decided = true;
+                        break;
+                    }
+                    Ok(Value::Bool(_)) => {}
+                    Ok(_) => {
+                        failure.get_or_insert_with(Error::no_such_overload);
+                    }
+                    Err(error) if error.is_final() => return Err(error),
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                    }
+                }
+            }
+            Ok(true)
+        })?;
+        self.charge(1)?;
+        match failure {
+            Some(error) if !decided => Err(error),
+            _ => Ok(Value::Bool(decided == node.exists)),
+        }
+    }
+
+    /// Calls `step` with each element of a range in the variables, until it returns false.
+    fn each(
+        &mut self,
+        id: u32,
+        range: &Value<'a>,
+        var: usize,
+        var2: Option<usize>,
+        mut step: impl FnMut(&mut Self) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let mut iterate = |evaluator: &mut Self, first, second| {
+            evaluator.locals[var] = Local::Value(first);
+            if let Some(var2) = var2 {
+                evaluator.locals[var2] = Local::Value(second);
+            }
+            let more = step(evaluator)?;
+            if more {
+                evaluator.check_interrupt()?;
+            }
+            Ok::<_, Error>(more)
+        };
+        match range {
             Value::List(list) => {
                 for (at, element) in list.iter().enumerate() {
-                    let index = || Value::Int(i64::try_from(at).unwrap_or(i64::MAX));
-                    let (first, second) = match fold.var2 {
-                        Some(_) => (index(), element),
+                    let (first, second) = match var2 {
+                        Some(_) => (Value::Int(i64::try_from(at).unwrap_or(i64::MAX)), element),
                         None => (element, Value::Null),
                     };
-                    if !self.iterate(fold, first, second)? {
+                    if !iterate(self, first, second)? {
                         break;
                     }
                 }
             }
             Value::Map(map) => {
                 for (key, value) in map.iter() {
-                    if !self.iterate(fold, key, value)? {
+                    if !iterate(self, key, value)? {
                         break;
                     }
                 }
             }
             Value::Object(object) => {
                 for (name, value) in object.fields() {
-                    let name = Value::String(crate::Str::Shared(name));
-                    if !self.iterate(fold, name, value)? {
+                    if !iterate(self, Value::String(crate::Str::Shared(name)), value)? {
                         break;
                     }
                 }
             }
             other => {
                 let found = go_type(other);
-                let message = match fold.var2 {
+                let message = match var2 {
                     Some(_) => format!("unsupported comprehension range type: {found}"),
                     None => format!("got '{found}', expected iterable type"),
                 };
-                return Err(Error::new(message).at(fold.id));
+                return Err(Error::new(message).at(id));
             }
         }
-        self.locals[fold.var] = Local::Unset;
-        self.eval(&fold.result)
+        self.locals[var] = Local::Unset;
+        Ok(())
     }
 
-    /// One iteration; false if it was the last.
-    fn iterate(
-        &mut self,
-        fold: &'a Fold,
-        first: Value<'a>,
-        second: Value<'a>,
-    ) -> Result<bool, Error> {
-        self.locals[fold.var] = Local::Value(first);
-        if let Some(var2) = fold.var2 {
-            self.locals[var2] = Local::Value(second);
-        }
-        if let Ok(Value::Bool(false)) = self.operand(&fold.condition)? {
-            return Ok(false);
-        }
-        let outcome = self.operand(&fold.step)?;
-        self.locals[fold.accu] = Local::of(outcome);
-        self.iterations += 1;
+    fn check_interrupt(&mut self) -> Result<(), Error> {
+        self.iterations = self.iterations.wrapping_add(1);
         if self.iterations.is_multiple_of(INTERRUPT_CHECKS)
             && self.interrupted.is_some_and(|interrupted| interrupted())
         {
             return Err(Error::of_kind(ErrorKind::Interrupted, "operation interrupted"));
         }
-        Ok(true)
+        Ok(())
     }
 
     fn append(&mut self, append: &'a Append) -> Outcome<'a> {

@@ -28,6 +28,8 @@ pub(crate) enum Node {
     Map(Box<MapNode>),
     Object(Box<ObjectNode>),
     Fold(Box<Fold>),
+    /// `all` and `exists`.
+    Quantifier(Box<Quantifier>),
     /// Membership in a constant list, which costs nothing.
     Within(Box<(Node, Members)>),
     /// `or` and `orValue` of optional values, which evaluate the right side only if needed.
@@ -159,6 +161,18 @@ pub(crate) struct Fold {
     pub(crate) condition: Node,
     pub(crate) step: Node,
     pub(crate) result: Node,
+}
+
+/// A fold whose accumulator is a boolean.
+#[derive(Clone)]
+pub(crate) struct Quantifier {
+    pub(crate) id: u32,
+    pub(crate) range: Node,
+    pub(crate) var: usize,
+    pub(crate) var2: Option<usize>,
+    /// What is evaluated for each element, in a row; the first decisive value ends it.
+    pub(crate) terms: Box<[Node]>,
+    pub(crate) exists: bool,
 }
 
 #[derive(Clone)]
@@ -452,7 +466,13 @@ impl Planner<'_> {
         let result = self.node(&c.result)?;
         self.forget(&c.accu);
         self.used = before;
-        let step = in_place(step, accu);
+        let (range, step) = match quantifier(accu, &condition, step, &result) {
+            Ok((terms, exists)) => {
+                let quantifier = Quantifier { id, range, var, var2, terms, exists };
+                return Ok(Node::Quantifier(Box::new(quantifier)));
+            }
+            Err(step) => (range, in_place(step, accu)),
+        };
         let fold = Fold { id, range, accu, var, var2, init, condition, step, result };
         Ok(Node::Fold(Box::new(fold)))
     }
@@ -539,14 +559,50 @@ fn declared_by_standard(overloads: &[Arc<Overload>]) -> bool {
     overloads.iter().all(|overload| overload.standard)
 }
 
-/// Appends and inserts into an accumulator, which is not shared, need no copy of it.
-fn in_place(step: Node, accu: usize) -> Node {
-    let is_accu = |node: &Node| match node {
+fn is_local(node: &Node, slot: usize) -> bool {
+    match node {
         Node::Path(path) => {
-            path.steps.is_empty() && matches!(path.root, Root::Local(slot) if slot == accu)
+            path.steps.is_empty() && matches!(path.root, Root::Local(local) if local == slot)
         }
         _ => false,
+    }
+}
+
+/// The terms of a step that `all` or `exists` expands to, and whether it is `exists`; or the step.
+fn quantifier(
+    accu: usize,
+    condition: &Node,
+    step: Node,
+    result: &Node,
+) -> Result<(Box<[Node]>, bool), Node> {
+    let plain = |unary: &UnaryNode| unary.cost.custom.iter().all(Option::is_none);
+    let exists = match condition {
+        Node::Unary(test) if test.op == Unary::NotStrictlyFalse && plain(test) => {
+            match &test.operand {
+                Node::Unary(not) if not.op == Unary::Not && plain(not) => {
+                    is_local(&not.operand, accu).then_some(true)
+                }
+                operand => is_local(operand, accu).then_some(false),
+            }
+        }
+        _ => None,
     };
+    if !is_local(result, accu) {
+        return Err(step);
+    }
+    match (step, exists) {
+        (Node::And(terms), Some(false)) | (Node::Or(terms), Some(true))
+            if terms.first().is_some_and(|first| is_local(first, accu)) =>
+        {
+            Ok((terms.into_iter().skip(1).collect(), exists == Some(true)))
+        }
+        (step, _) => Err(step),
+    }
+}
+
+/// Appends and inserts into an accumulator, which is not shared, need no copy of it.
+fn in_place(step: Node, accu: usize) -> Node {
+    let is_accu = |node: &Node| is_local(node, accu);
     match step {
         Node::Binary(binary)
             if binary.op == Binary::Add && is_accu(&binary.left) && single(&binary.right) =>

@@ -198,6 +198,7 @@ impl<'a> Value<'a> {
             Value::Bytes(bytes) => bytes.len() as u64,
             Value::List(list) => list.len() as u64,
             Value::Map(map) => map.len() as u64,
+            Value::Object(object) => object.size(),
             Value::Optional(Some(value)) => value.size(),
             Value::Opaque(value) => value.size().unwrap_or(1),
             _ => 1,

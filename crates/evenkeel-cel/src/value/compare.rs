@@ -27,12 +27,7 @@ impl<'b> PartialEq<Value<'b>> for Value<'_> {
                 a.len() == b.len()
                     && a.iter().all(|(key, value)| b.get(&key).is_some_and(|other| other == value))
             }
-            (Value::Object(a), Value::Object(b)) => {
-                a.type_name() == b.type_name() && {
-                    let (a, b) = (a.fields(), b.fields());
-                    a.len() == b.len() && a.iter().all(|field| b.iter().any(|other| other == field))
-                }
-            }
+            (Value::Object(a), Value::Object(b)) => a.equals(b),
             (Value::Type(a), Value::Type(b)) => a.name() == b.name(),
             (Value::Optional(a), Value::Optional(b)) => a == b,
             (Value::Opaque(a), other) => a.equals(other) == Some(true),

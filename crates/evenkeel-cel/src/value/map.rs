@@ -264,6 +264,37 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// The size that costs are computed from: the number of fields of a document.
+    pub(crate) fn size(&self) -> u64 {
+        match &self.0 {
+            ObjectRepr::Json(map, _) => map.len() as u64,
+            ObjectRepr::Shared(_) => 1,
+        }
+    }
+
+    /// Whether both are of one type and have the same fields.
+    pub(crate) fn equals(&self, other: &Object<'_>) -> bool {
+        if self.type_name() != other.type_name() {
+            return false;
+        }
+        if let (ObjectRepr::Json(a, schema), ObjectRepr::Json(b, _)) = (&self.0, &other.0) {
+            // The same part of one document, as in `self.spec == oldSelf.spec` of an unchanged object.
+            return std::ptr::eq(*a, *b)
+                || schema.fields.values().all(|field| {
+                    match (a.get(&*field.json), b.get(&*field.json)) {
+                        (Some(a), Some(b)) => {
+                            let schema = &field.schema;
+                            Value::with_schema(a, schema) == Value::with_schema(b, schema)
+                        }
+                        (a, b) => a.is_none() && b.is_none(),
+                    }
+                });
+        }
+        let (a, b) = (self.fields(), other.fields());
+        a.len() == b.len()
+            && a.iter().all(|(name, value)| other.get(name).is_some_and(|other| other == *value))
+    }
+
     /// The same object with a lifetime of its own.
     pub(crate) fn into_owned(self) -> Object<'static> {
         let fields =
