@@ -2,7 +2,8 @@
 //!
 //! Grammar, limits and positions are cel-go's. Two limits bound the depth of a tree, both 250: one of
 //! nested rules of the grammar, one of nested operators, selections and calls in the result. After a
-//! syntax error parsing ends, where cel-go tries to go on.
+//! syntax error parsing ends, where cel-go tries to go on. Reserved names, malformed literals and misused
+//! macros do not end it.
 
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ pub(crate) fn parse(text: &str, syntax: Syntax) -> Result<Ast, Issues> {
     let root = parser.start().ok();
     let Parser { issues, positions, .. } = parser;
     issues.finish()?;
-    let root = root.unwrap_or(Expr { id: 0, kind: Kind::Unspecified });
+    let root = root.unwrap_or_else(|| unspecified(0));
     Ok(Ast { source, root, positions, types: Vec::new(), references: Vec::new() })
 }
 
@@ -102,6 +103,13 @@ struct Parser<'t> {
 struct Abort;
 
 type Parse<T = Node> = Result<T, Abort>;
+
+/// Arguments do not fit a macro, which was reported. Parsing goes on.
+struct Misuse;
+
+fn unspecified(id: u32) -> Expr {
+    Expr { id, kind: Kind::Unspecified }
+}
 
 /// A tree with the depth of its operators, selections and calls.
 struct Node {
@@ -295,8 +303,8 @@ impl Parser<'_> {
             let (args, args_depth) = self.arguments()?;
             let depth = depth.max(args_depth + 1);
             self.limit(depth)?;
-            let expr = self.member_call(id, &field, *operand.expr, args)?;
-            return Ok(Node::new(expr, depth));
+            let call = self.member_call(id, &field, *operand.expr, args);
+            return Ok(Node::new(call.unwrap_or_else(|Misuse| unspecified(id)), depth));
         }
         if optional {
             if !self.syntax.optional_types {
@@ -350,14 +358,14 @@ impl Parser<'_> {
         let id = self.text_of(token);
         if RESERVED.contains(&id) {
             let message = format!("reserved identifier: {id}");
-            return Err(self.report(first.start, message));
+            return Ok(self.invalid(first.start, message));
         }
         let name = if dot.is_some() { format!(".{id}") } else { id.to_owned() };
         if let Some(open) = self.take("(") {
             let id = self.id(open);
             let (args, depth) = self.arguments()?;
-            let expr = self.global_call(id, &name, args)?;
-            return Ok(Node::new(expr, depth));
+            let call = self.global_call(id, &name, args);
+            return Ok(Node::new(call.unwrap_or_else(|Misuse| unspecified(id)), depth));
         }
         let id = self.id(token);
         Ok(Node::new(Expr { id, kind: Kind::Ident(name.into()) }, 0))
@@ -528,7 +536,7 @@ impl Parser<'_> {
                 let id = self.id(first);
                 Ok(Node::new(Expr { id, kind: Kind::Literal(value) }, 0))
             }
-            Err(message) => Err(self.report(first.start, message)),
+            Err(message) => Ok(self.invalid(first.start, message)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The parser's place in the text: tokens, ids of expressions, limits and syntax errors.
 
 use super::lexer::{Token, TokenKind, escape};
-use super::{Abort, MAX_DEPTH, Node, Parse, Parser, Rule};
+use super::{Abort, MAX_DEPTH, Node, Parse, Parser, Rule, unspecified};
 use crate::ast::{Expr, Kind};
 use crate::source::Location;
 
@@ -117,6 +117,13 @@ impl Parser<'_> {
     pub(super) fn report(&mut self, offset: u32, message: impl Into<String>) -> Abort {
         self.issues.report(Location::of(self.text, offset as usize), message);
         Abort
+    }
+
+    /// Reports what is grammatical but not valid; the parser goes on.
+    pub(super) fn invalid(&mut self, offset: u32, message: impl Into<String>) -> Node {
+        let Abort = self.report(offset, message);
+        let id = self.id_at(offset);
+        Node::new(unspecified(id), 0)
     }
 
     /// The next token does not continue the expression.

@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
-use super::{ACCUMULATOR, Abort, Parse, Parser};
+use super::{ACCUMULATOR, Misuse, Parser};
 use crate::Value;
 use crate::ast::{Comprehension, Expr, Kind, operators};
+
+type Expand<T> = Result<T, Misuse>;
 
 /// The accumulator of earlier versions, which iteration variables may not shadow either.
 const OLD_ACCUMULATOR: &str = "__result__";
@@ -16,9 +18,9 @@ const MAX_NODES: usize = 200_000;
 const UNUSED: &str = "#unused";
 
 impl Parser<'_> {
-    pub(super) fn global_call(&mut self, id: u32, function: &str, args: Vec<Expr>) -> Parse<Expr> {
+    pub(super) fn global_call(&mut self, id: u32, function: &str, args: Vec<Expr>) -> Expand<Expr> {
         if function == "has" && args.len() == 1 {
-            let [argument] = <[Expr; 1]>::try_from(args).map_err(|_| Abort)?;
+            let [argument] = <[Expr; 1]>::try_from(args).map_err(|_| Misuse)?;
             let at = argument.id;
             return match argument.kind {
                 Kind::Select { operand, field, test_only: false } => {
@@ -36,7 +38,7 @@ impl Parser<'_> {
         function: &str,
         target: Expr,
         args: Vec<Expr>,
-    ) -> Parse<Expr> {
+    ) -> Expand<Expr> {
         let two_variables = self.syntax.two_variable_comprehensions;
         let optional = self.syntax.optional_types;
         match (function, args.len()) {
@@ -72,9 +74,9 @@ impl Parser<'_> {
         range: Expr,
         args: Vec<Expr>,
         variables: usize,
-    ) -> Parse<Expr> {
+    ) -> Expand<Expr> {
         let (var, var2) = self.variables(&args, variables, "argument must be a simple name")?;
-        let predicate = args.into_iter().next_back().ok_or(Abort)?;
+        let predicate = args.into_iter().next_back().ok_or(Misuse)?;
         let (init, condition, step, result);
         match function {
             "all" => {
@@ -119,7 +121,7 @@ impl Parser<'_> {
         range: Expr,
         args: Vec<Expr>,
         variables: usize,
-    ) -> Parse<Expr> {
+    ) -> Expand<Expr> {
         let message = match variables {
             1 => "argument is not an identifier",
             _ => "argument must be a simple name",
@@ -133,9 +135,9 @@ impl Parser<'_> {
         self.collect(id, range, var, var2, init, filter, step)
     }
 
-    fn filter(&mut self, id: u32, range: Expr, args: Vec<Expr>) -> Parse<Expr> {
+    fn filter(&mut self, id: u32, range: Expr, args: Vec<Expr>) -> Expand<Expr> {
         let (var, _) = self.variables(&args, 1, "argument is not an identifier")?;
-        let [element, filter] = <[Expr; 2]>::try_from(args).map_err(|_| Abort)?;
+        let [element, filter] = <[Expr; 2]>::try_from(args).map_err(|_| Misuse)?;
         let init = self.list_of(id, Vec::new());
         let accu = self.accu(id);
         let element = self.list_of(id, vec![element]);
@@ -144,7 +146,7 @@ impl Parser<'_> {
     }
 
     /// `transformMap` and `transformMapEntry`.
-    fn map_macro(&mut self, id: u32, range: Expr, args: Vec<Expr>, entry: bool) -> Parse<Expr> {
+    fn map_macro(&mut self, id: u32, range: Expr, args: Vec<Expr>, entry: bool) -> Expand<Expr> {
         let (var, var2) = self.variables(&args, 2, "argument must be a simple name")?;
         let (filter, transform) = split(args, 2)?;
         let init = self.node(id, Kind::Map { entries: Vec::new() });
@@ -167,7 +169,7 @@ impl Parser<'_> {
         init: Expr,
         filter: Option<Expr>,
         step: Expr,
-    ) -> Parse<Expr> {
+    ) -> Expand<Expr> {
         let condition = self.value(id, Value::Bool(true));
         let step = match filter {
             None => step,
@@ -184,8 +186,8 @@ impl Parser<'_> {
         ))
     }
 
-    fn opt_map(&mut self, id: u32, target: Expr, args: Vec<Expr>, flat: bool) -> Parse<Expr> {
-        let [name, body] = <[Expr; 2]>::try_from(args).map_err(|_| Abort)?;
+    fn opt_map(&mut self, id: u32, target: Expr, args: Vec<Expr>, flat: bool) -> Expand<Expr> {
+        let [name, body] = <[Expr; 2]>::try_from(args).map_err(|_| Misuse)?;
         let Some(var) = name.as_ident().cloned() else {
             let function = if flat { "optFlatMap" } else { "optMap" };
             let message = format!("{function}() variable name must be a simple identifier");
@@ -213,8 +215,8 @@ impl Parser<'_> {
         Ok(self.make(id, operators::CONDITIONAL, vec![has_value, mapped, none]))
     }
 
-    fn bind(&mut self, id: u32, args: Vec<Expr>) -> Parse<Expr> {
-        let [name, value, body] = <[Expr; 3]>::try_from(args).map_err(|_| Abort)?;
+    fn bind(&mut self, id: u32, args: Vec<Expr>) -> Expand<Expr> {
+        let [name, value, body] = <[Expr; 3]>::try_from(args).map_err(|_| Misuse)?;
         let Some(var) = name.as_ident().cloned() else {
             return Err(
                 self.misuse(name.id, "cel.bind() variable names must be simple identifiers")
@@ -224,7 +226,7 @@ impl Parser<'_> {
     }
 
     /// Sorts a list by the keys that a `map` computes.
-    fn sort_by(&mut self, id: u32, target: Expr, args: Vec<Expr>) -> Parse<Expr> {
+    fn sort_by(&mut self, id: u32, target: Expr, args: Vec<Expr>) -> Expand<Expr> {
         if matches!(target.kind, Kind::Literal(_) | Kind::Map { .. } | Kind::Struct { .. }) {
             let message = "sortBy can only be applied to a list, identifier, comprehension, call or select \
                            expression";
@@ -261,7 +263,7 @@ impl Parser<'_> {
         args: &[Expr],
         count: usize,
         not_a_name: &str,
-    ) -> Parse<(Arc<str>, Option<Arc<str>>)> {
+    ) -> Expand<(Arc<str>, Option<Arc<str>>)> {
         let mut names: Vec<Arc<str>> = Vec::with_capacity(2);
         for arg in &args[..count] {
             match arg.as_ident() {
@@ -281,7 +283,7 @@ impl Parser<'_> {
             }
         }
         let mut names = names.into_iter();
-        Ok((names.next().ok_or(Abort)?, names.next()))
+        Ok((names.next().ok_or(Misuse)?, names.next()))
     }
 
     // Nodes of expansions are at the position of the call.
@@ -370,16 +372,17 @@ impl Parser<'_> {
         Expr { id: self.id_at(offset), kind }
     }
 
-    fn misuse(&mut self, at: u32, message: impl Into<String>) -> Abort {
+    fn misuse(&mut self, at: u32, message: impl Into<String>) -> Misuse {
         let offset = self.positions.get(at as usize).copied().unwrap_or_default();
-        self.report(offset, message)
+        self.report(offset, message);
+        Misuse
     }
 }
 
 /// The optional filter and the transformation after the variables.
-fn split(args: Vec<Expr>, variables: usize) -> Parse<(Option<Expr>, Expr)> {
+fn split(args: Vec<Expr>, variables: usize) -> Expand<(Option<Expr>, Expr)> {
     let mut rest = args.into_iter().skip(variables);
-    let first = rest.next().ok_or(Abort)?;
+    let first = rest.next().ok_or(Misuse)?;
     Ok(match rest.next() {
         Some(transform) => (Some(first), transform),
         None => (None, first),
