@@ -84,6 +84,7 @@ enum Scenario {
     CreateDurable,
     CreateTls,
     Webhook,
+    Review,
     ListTls,
     ListPods,
     Fanout,
@@ -162,6 +163,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Webhook) {
         one_thread()?.block_on(scenario::webhook::webhook(report))?;
+    }
+    if wanted(Scenario::Review) {
+        threads()?.block_on(scenario::review::review(report))?;
     }
     if wanted(Scenario::ListTls) {
         threads()?.block_on(scenario::read::list(report, rival.as_ref()))?;

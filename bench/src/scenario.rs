@@ -24,6 +24,7 @@ pub(crate) mod queue;
 
 pub(crate) mod read;
 
+pub(crate) mod review;
 pub(crate) mod webhook;
 
 use bytes::Bytes;

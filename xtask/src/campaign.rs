@@ -11,6 +11,8 @@ const CAMPAIGNS: &[(&str, &[&str])] = &[
     ("finalizers", &["test", "-p", "evenkeel-cluster", "--lib", "finalizers::model"]),
     ("handovers", &["test", "-p", "evenkeel", "--test", "it", "handovers::", "--", "--nocapture"]),
     ("stops", &["test", "-p", "evenkeel", "--test", "it", "stops::", "--", "--nocapture"]),
+    // The number of seeds is the number of rotations.
+    ("rotations", &["test", "-p", "evenkeel", "--test", "webhooks", "certificates_rotate"]),
 ];
 
 /// The environment variable that passes the seeds to the tests.

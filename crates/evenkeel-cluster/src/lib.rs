@@ -74,6 +74,9 @@ mod scheduler;
 
 mod simulate;
 
+// Operators in the same process.
+mod webhooks;
+
 #[cfg(test)]
 mod testing;
 
@@ -90,6 +93,7 @@ use identities::AsControllers;
 pub use kubelet::{POD_SIMULATION_ANNOTATION, PodSimulation, PodSimulationError, PodSimulations};
 pub use nodes::{NODE_SIMULATION_ANNOTATION, SIMULATED_NODE_ANNOTATION};
 pub use options::{Capacity, ClusterOptions, Delays};
+pub use webhooks::WebhookError;
 
 /// The clock of a seeded cluster starts at 2026-01-01T00:00:00Z, like that of a seeded API server.
 const SEEDED_START: i64 = 1_767_225_600;

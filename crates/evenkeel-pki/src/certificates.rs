@@ -23,6 +23,7 @@ use rcgen::{
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _};
 
 use crate::kubeconfig::write_atomically;
+use crate::x509;
 
 /// The names of a Kubernetes API server inside its cluster.
 const SERVICE_NAMES: [&str; 5] = [
@@ -91,6 +92,16 @@ pub struct Authority {
     now_unix: u64,
 }
 
+/// When a certificate is valid: from an hour before `now_unix`, to tolerate clock skew, until
+/// `duration` after it; at most ten years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// The time of issue, in seconds since the Unix epoch.
+    pub now_unix: u64,
+    /// The time until the certificate expires.
+    pub duration: Duration,
+}
+
 /// A certificate, the issuers to send with it, and its private key.
 pub struct KeyedCertificate {
     chain: Vec<CertificateDer<'static>>,
@@ -105,7 +116,32 @@ impl Authority {
     /// Generates an authority that is valid for ten years, from an hour before `now_unix`
     /// (seconds).
     pub fn generate(name: &str, now_unix: u64) -> Result<Self, Error> {
-        let params = authority_params(name, now_unix);
+        Self::generate_with(name, now_unix, authority_params(name, now_unix))
+    }
+
+    /// Generates an authority with another lifetime than [`generate`](Self::generate).
+    pub fn generate_for(name: &str, lifetime: Lifetime) -> Result<Self, Error> {
+        let mut params = authority_params(name, lifetime.now_unix);
+        params.not_after = params.not_before + lifetime.validity();
+        Self::generate_with(name, lifetime.now_unix, params)
+    }
+
+    /// Loads an authority from its certificate and key in PEM form, to issue certificates.
+    pub fn from_pem(certificate_pem: &str, key_pem: &str, now_unix: u64) -> Result<Self, Error> {
+        let source = Path::new("certificate authority");
+        let certificate = parse_certificates(source, certificate_pem)?.swap_remove(0);
+        let subject = x509::user(&certificate).ok().flatten();
+        let name = subject.map(|subject| subject.name).unwrap_or_default();
+        let key = KeyPair::from_pem(key_pem).map_err(issue(&name))?;
+        Ok(Self {
+            issuer: Issuer::new(authority_params(&name, now_unix), key),
+            certificate,
+            certificate_pem: certificate_pem.to_owned(),
+            now_unix,
+        })
+    }
+
+    fn generate_with(name: &str, now_unix: u64, params: CertificateParams) -> Result<Self, Error> {
         let key = KeyPair::generate().map_err(issue(name))?;
         let certificate = params.self_signed(&key).map_err(issue(name))?;
         Ok(Self {
@@ -119,6 +155,11 @@ impl Authority {
     /// Returns the authority's certificate in PEM form, for clients to trust.
     pub fn certificate_pem(&self) -> String {
         self.certificate_pem.clone()
+    }
+
+    /// Returns the authority's private key, which is a secret.
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
     }
 
     /// Returns the authority's certificate, for the listener to verify clients with.
@@ -152,6 +193,25 @@ impl Authority {
         // Users pass the serving file to `--certificate-authority`, so it contains the authority.
         issued.certificate_pem += &self.certificate_pem();
         Ok(issued)
+    }
+
+    /// Issues a serving certificate for `names`: DNS names or addresses.
+    pub fn issue_server(
+        &self,
+        name: &str,
+        names: &[String],
+        lifetime: Lifetime,
+    ) -> Result<KeyedCertificate, Error> {
+        let mut params = params(name, lifetime.now_unix);
+        params.not_after = params.not_before + lifetime.validity();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        for name in names {
+            params.subject_alt_names.push(match name.parse() {
+                Ok(address) => SanType::IpAddress(address),
+                Err(_) => SanType::DnsName(name.as_str().try_into().map_err(issue(name))?),
+            });
+        }
+        self.issue(name, params)
     }
 
     /// Issues a client certificate for `user` in `group`.
@@ -189,13 +249,35 @@ impl Authority {
     }
 }
 
+// === impl Lifetime ===
+
+impl Lifetime {
+    /// Returns the time from the start of the validity, which is backdated, to its end.
+    fn validity(&self) -> Duration {
+        CLOCK_SKEW + self.duration.min(AUTHORITY_LIFETIME)
+    }
+}
+
 // === impl KeyedCertificate ===
 
 impl KeyedCertificate {
     /// Loads a certificate chain and its key from two PEM files.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
-        let certificate_pem = read(certificate)?;
-        let key_pem = read(key)?;
+        Self::parse(certificate, read(certificate)?, key, read(key)?)
+    }
+
+    /// Reads a certificate chain and its key in PEM form, such as the data of a `kubernetes.io/tls`
+    /// Secret.
+    pub fn from_pem(certificate_pem: String, key_pem: String) -> Result<Self, Error> {
+        Self::parse(Path::new("tls.crt"), certificate_pem, Path::new("tls.key"), key_pem)
+    }
+
+    fn parse(
+        certificate: &Path,
+        certificate_pem: String,
+        key: &Path,
+        key_pem: String,
+    ) -> Result<Self, Error> {
         let chain = parse_certificates(certificate, &certificate_pem)?;
         let der = PrivateKeyDer::from_pem_slice(key_pem.as_bytes())
             .map_err(|source| Error::Pem { path: key.to_owned(), wanted: "private key", source })?;

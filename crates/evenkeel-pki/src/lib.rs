@@ -1,8 +1,8 @@
 //! Certificates and kubeconfig of a Kubernetes API server.
 //!
 //! [`certificates`] issues, loads and saves certificates, [`kubeconfig`] writes the file that a client
-//! connects with, [`signing_key`] keeps the key of service account tokens, and [`x509`] reads
-//! certificates: the user in the subject, validity and public key.
+//! connects with, [`signing_key`] keeps the key of service account tokens, [`tls`] configures
+//! servers, and [`x509`] reads certificates: the user in the subject, validity and public key.
 //! The wall clock is injected: the current time is an argument.
 //!
 //! ```
@@ -30,6 +30,8 @@ pub mod certificates;
 pub mod kubeconfig;
 
 pub mod signing_key;
+
+pub mod tls;
 
 pub mod x509;
 

@@ -1,14 +1,17 @@
 //! The back ends of a test cluster: embedded, upstream executables, or an existing cluster.
 
 use std::ffi::{OsStr, OsString};
+use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 
 use evenkeel::cache::CacheOptions;
+use evenkeel::webhook::WebhookOptions;
 use evenkeel::{BoxError, Clock, Manager};
 use evenkeel_apiserver::identity::Identity;
 use evenkeel_apiserver::{AccessReport, AccessTrail, ApiServer};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 use evenkeel_upstream::{Binaries, LocateError, locate_any_release};
+use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 
@@ -127,7 +130,8 @@ impl Backend {
         let guard = guard.clone();
         let mut builder = Manager::builder(name)
             .on_reconcile(move |record| guard.observe(record))
-            .cache(self.cache_options());
+            .cache(self.cache_options())
+            .webhooks(self.webhooks(name));
         match self {
             Self::Embedded { clock, seed, .. } => {
                 if let Some(clock) = clock {
@@ -144,6 +148,32 @@ impl Backend {
             }
         }
         builder.build(client)
+    }
+
+    /// How webhooks of the operator are reached: in process, or by a server on the same machine.
+    fn webhooks(&self, name: &str) -> WebhookOptions {
+        let options = WebhookOptions::new();
+        match self {
+            // Not the namespace of the test, whose objects are to be admitted.
+            Self::Embedded { .. } => {
+                options.in_process().service_namespace(&format!("{name}-system"))
+            }
+            Self::Real { .. } | Self::Existing { .. } => options
+                .bind_address(Ipv4Addr::LOCALHOST.into())
+                .port(0)
+                .url("https://127.0.0.1:0")
+                .service_namespace("kube-system")
+                .install(),
+        }
+    }
+
+    /// Makes the embedded server call the webhooks of a manager. On other back ends the manager
+    /// installs them itself.
+    pub(crate) fn serve_webhooks(&self, manager: &Manager) -> Result<(), BoxError> {
+        let Self::Embedded { cluster, .. } = self else { return Ok(()) };
+        // The server keeps its objects in memory, so it need not wait.
+        let served = tokio::task::unconstrained(cluster.serve_webhooks(manager)).now_or_never();
+        served.ok_or("the webhooks were not installed at once")?.map_err(Into::into)
     }
 
     /// Returns the namespace of the test: a new one on an existing cluster, else `default`.

@@ -46,6 +46,8 @@ mod backend;
 
 mod builder;
 
+mod conversion;
+
 mod guard;
 
 mod install;
@@ -67,6 +69,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 pub use builder::Builder;
+pub use conversion::assert_round_trips;
 pub use diff::diff;
 pub use evenkeel_apiserver::{Access, AccessReport, CountedAccess, MinimalRole, PolicyRule};
 pub use evenkeel_cluster::{
@@ -216,8 +219,19 @@ impl TestCluster {
     ///
     /// A controller that spins, because each reconcile causes the next one, fails the test: see
     /// [`Builder::spin_limit`].
+    ///
+    /// The webhooks that are registered with the manager are installed before this returns, and
+    /// called in process. On another back end the manager serves them over TLS and installs them
+    /// itself; [`Manager::wait_until_synced`] waits until that is done. An existing cluster must be
+    /// able to connect to this machine.
+    ///
+    /// # Panics
+    /// If the webhooks cannot be installed.
     pub fn run(&mut self, manager: &Manager) {
         self.guard.watch(manager);
+        if let Err(error) = self.backend.serve_webhooks(manager) {
+            fail(&chain(&*error));
+        }
         self.running.spawn(manager.clone().run_until(std::future::pending()));
     }
 

@@ -13,6 +13,7 @@
 //!   [`Action`];
 //! - [`ControllerBuilder`](controller::ControllerBuilder) configures what a controller watches,
 //!   with [`predicate`]s to filter events;
+//! - [`webhook`] has defaulters, validators and conversions of objects;
 //! - [`Client`](client::Client) reads from the cache and writes to the API server;
 //! - [`leader`] elects one of several replicas;
 //! - [`cache`], [`queue`] and [`journal`] give access to the internals.
@@ -29,6 +30,7 @@
 //! | [`serde`], [`serde_json`] | `Serialize` and `DeserializeOwned` of objects, `Value` in transforms |
 //! | [`schemars`] | the schema of [`Conditions`] |
 //! | [`jiff`] | `Timestamp` |
+//! | `tower`, `http` | [`WebhookService`](webhook::WebhookService) is a `Service` of HTTP requests |
 //!
 //! [`Source::stream`] takes a `Stream` of `futures`. Everything runs on a `tokio` runtime, but no
 //! type of it is in the API. All other dependencies are private; their errors are only returned as
@@ -88,6 +90,8 @@ pub mod metrics;
 
 mod connect;
 
+mod serve;
+
 // Watches and the cache.
 mod watch;
 
@@ -125,6 +129,9 @@ mod difference;
 pub mod condition;
 
 mod events;
+
+// Webhooks.
+pub mod webhook;
 
 // The manager and observability.
 pub mod manager;

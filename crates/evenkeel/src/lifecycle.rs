@@ -12,6 +12,9 @@ use crate::error::Result;
 /// Runnables that start and stop together. The variants are in start order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
+    /// Servers of webhooks, metrics and health. They start before the caches, since API servers may
+    /// need a conversion webhook to answer a list, and stop last.
+    Servers,
     /// Runnables and controllers that do not need leader election.
     EveryReplica,
     /// Runnables and controllers of the leader. They wait for the election themselves, so that a
@@ -20,7 +23,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    pub(crate) const COUNT: usize = 2;
+    pub(crate) const COUNT: usize = 3;
 
     pub(crate) fn of(needs_leader_election: bool) -> Self {
         if needs_leader_election { Self::LeaderElection } else { Self::EveryReplica }

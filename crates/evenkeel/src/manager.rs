@@ -1,11 +1,11 @@
 //! The manager: starts and stops everything an operator runs.
 //!
 //! A manager owns one cluster's client and cache, the controllers and other runnables. It starts
-//! `caches → runnables of every replica → runnables of the leader` and stops them gracefully: intake
-//! stops first, running reconciles get the grace period, then what is left is cancelled. With
-//! [leader election](crate::leader) the runnables of the leader wait until this process is elected,
-//! and the lease is released when they have ended. There is no global state: several managers can run
-//! in one process.
+//! `webhooks → caches → runnables of every replica → runnables of the leader` and stops them
+//! gracefully: intake stops first, running reconciles get the grace period, then what is left is
+//! cancelled; webhooks stop last. With [leader election](crate::leader) the runnables of the leader
+//! wait until this process is elected, and the lease is released when they have ended. There is no
+//! global state: several managers can run in one process.
 
 mod args;
 
@@ -20,6 +20,8 @@ mod run;
 mod runnable;
 
 mod signal;
+
+mod webhooks;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -48,6 +50,7 @@ use crate::leader::LeaderElectionHandle;
 use crate::lifecycle::{Group, Pending, Stopping};
 use crate::metrics::Registry;
 use crate::reconcile::Reconciler;
+use crate::webhook::Webhooks;
 
 /// Runs controllers against one cluster.
 ///
@@ -78,6 +81,7 @@ struct Inner {
     event_writer: EventWriter,
     #[cfg(feature = "otel")]
     otel: Option<(crate::otel::OtelExporter, crate::connect::Observer)>,
+    webhooks: Arc<Webhooks>,
     stop: CancellationToken,
 }
 
@@ -453,7 +457,7 @@ impl Manager {
         self.0.environment.controllers()
     }
 
-    /// Returns the readiness of the controllers, caches and elections. A standby is ready.
+    /// Returns the readiness of the controllers, caches, elections and webhooks. A standby is ready.
     ///
     /// ```no_run
     /// # fn example(manager: &evenkeel::Manager) {
@@ -464,11 +468,11 @@ impl Manager {
     /// ```
     #[must_use]
     pub fn readiness(&self) -> Readiness {
-        readiness::of(&self.controllers(), self.cache(), &self.leader_elections())
+        readiness::of(&self.controllers(), self.cache(), &self.leader_elections(), &self.0.webhooks)
     }
 
-    /// Waits until the manager runs, its caches have synced and the workers of all controllers
-    /// registered by then have started, or stand by.
+    /// Waits until the manager runs, its webhooks are served, its caches have synced and the workers
+    /// of all controllers registered by then have started, or stand by.
     ///
     /// There is no timeout: a type that the API server refuses or does not serve blocks this until
     /// it is available. [`readiness`](Manager::readiness) names it.
@@ -480,6 +484,7 @@ impl Manager {
             if !self.0.environment.lifecycle.started().await {
                 return Err(NotSynced);
             }
+            self.0.webhooks.wait_until_ready().await;
             let informers = self.0.cached_types.lock().informers.clone().unwrap_or_default();
             for informer in &informers {
                 wait_retrying(|| informer.wait_until_synced()).await;

@@ -44,7 +44,6 @@
 //!
 //! Native histograms are not exported: the text format cannot represent them.
 
-#[expect(dead_code, reason = "the names are defined before webhooks and certificates use them")]
 mod certificates;
 
 mod leader;
@@ -55,7 +54,6 @@ mod reconcile;
 
 mod rest_client;
 
-#[expect(dead_code, reason = "the names are defined before webhooks and certificates use them")]
 mod webhook;
 
 pub use evenkeel_metrics::{
@@ -67,7 +65,7 @@ pub(crate) use certificates::CertificateMetrics;
 pub(crate) use leader::{LeaderFamilies, LeaderMetrics};
 pub(crate) use reconcile::{ReconcileFamilies, ReconcileMetrics};
 pub(crate) use rest_client::{Request, RestClientMetrics};
-pub(crate) use webhook::WebhookFamilies;
+pub(crate) use webhook::{WebhookFamilies, WebhookMetrics};
 
 /// The metrics of one manager.
 #[derive(Debug)]
@@ -76,9 +74,7 @@ pub(crate) struct Metrics {
     pub(crate) reconciles: ReconcileFamilies,
     pub(crate) rest_client: RestClientMetrics,
     pub(crate) leader: LeaderFamilies,
-    #[expect(dead_code, reason = "for webhooks")]
     pub(crate) webhooks: WebhookFamilies,
-    #[expect(dead_code, reason = "for certificates that are read from files")]
     pub(crate) certificates: CertificateMetrics,
 }
 

@@ -12,6 +12,7 @@ use appservice::scenario::{self, Environment, Progress};
 use clap::Parser;
 use evenkeel::Manager;
 use evenkeel::leader::LeaderElection;
+use evenkeel::webhook::WebhookOptions;
 use evenkeel_cluster::Cluster;
 use tokio::task::JoinSet;
 
@@ -39,6 +40,9 @@ struct Arguments {
     /// Install or update the AppService CRD (always done on the cluster in this process)
     #[arg(long)]
     install: bool,
+    /// Serve the webhooks, in a pod of the cluster (always done on the cluster in this process)
+    #[arg(long)]
+    webhooks: bool,
     /// Directory of the fake DNS zone, one file per record
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
@@ -89,6 +93,10 @@ async fn run_on_existing_cluster(arguments: &Arguments) -> anyhow::Result<ExitCo
         .kubeconfig(arguments.kubeconfig.clone())
         .context(arguments.context.clone())
         .leader_election(arguments.leader_elect.then(LeaderElection::new))
+        .webhooks(match arguments.webhooks {
+            true => WebhookOptions::new(),
+            false => WebhookOptions::new().disabled(),
+        })
         .connect()
         .await?;
     if arguments.install {
@@ -120,9 +128,12 @@ async fn run_demo(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         print_line(&format!("\n  export KUBECONFIG={}", kubeconfig.display()));
     }
 
-    let manager = Manager::builder("appservice-operator").build(cluster.client());
+    let webhooks = WebhookOptions::new().in_process().service_namespace("appservice-system");
+    let manager =
+        Manager::builder("appservice-operator").webhooks(webhooks).build(cluster.client());
     manager.client().install_crd::<AppService>().await?;
     let controller = AppServices { zone: zone.clone() }.register(&manager)?;
+    cluster.serve_webhooks(&manager).await?;
     let mut running = JoinSet::new();
     running.spawn(manager.clone().run());
 

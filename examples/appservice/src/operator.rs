@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel::owner::is_controller;
 use evenkeel::prelude::*;
+use evenkeel::webhook::{AdmissionRequest, Invalid, Warnings};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EnvFromSource, PodSpec, PodTemplateSpec, Secret, SecretEnvSource,
@@ -69,13 +70,39 @@ pub struct AppServices {
 }
 
 impl AppServices {
-    /// Registers the controller with `manager`.
+    /// Registers the webhooks and the controller with `manager`.
     ///
     /// # Errors
-    /// If the manager already has a controller of this name or has stopped.
+    /// If the manager already has them, or has stopped.
     pub fn register(self, manager: &Manager) -> Result<ControllerHandle, RegisterError> {
+        manager.webhook::<AppService>().defaulter(default).validator(validate).register()?;
         manager.controller(self).owns::<Deployment>().owns::<Service>().workers(4).register()
     }
+}
+
+/// Defaulting webhook: an image without a tag gets the tag `latest`.
+fn default(app: &mut AppService, _: &AdmissionRequest) -> Result<()> {
+    let (_, name) = app.spec.image.rsplit_once('/').unwrap_or(("", &app.spec.image));
+    if !name.is_empty() && !name.contains([':', '@']) {
+        app.spec.image += ":latest";
+    }
+    Ok(())
+}
+
+/// Validating webhook: what the schema of the CRD cannot express.
+fn validate(app: &AppService, request: &AdmissionRequest) -> Result<Warnings> {
+    let mut invalid = Invalid::of::<AppService>(&request.name);
+    let (image, secret) = (&app.spec.image, app.spec.secret.as_deref());
+    if image.contains(char::is_whitespace) {
+        invalid.value("spec.image", image, "must not contain spaces");
+    }
+    let old = request.old_object::<AppService>()?.and_then(|old| old.spec.secret);
+    if old.is_some() && secret.is_none() {
+        invalid.forbidden("spec.secret", "may be changed but not removed");
+    }
+    invalid.into_result()?;
+    let latest = image.ends_with(":latest").then(|| format!("spec.image: {image} may change"));
+    Ok(latest.into_iter().collect())
 }
 
 impl Reconciler for AppServices {

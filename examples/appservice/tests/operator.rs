@@ -201,6 +201,28 @@ async fn failing_cleanup_keeps_the_finalizer() {
 }
 
 #[tokio::test]
+async fn webhooks_default_and_validate() {
+    let mut fixture = Fixture::without_operator("webhooks").await;
+    let manager = fixture.cluster.manager("appservice-operator");
+    AppServices { zone: fixture.zone.clone() }.register(&manager).unwrap();
+    fixture.cluster.run(&manager);
+    manager.wait_until_synced().await.unwrap();
+    let client = fixture.cluster.client();
+    let app = |spec: &str| fixture.cluster.parse(&format!("metadata: {{name: web}}\nspec: {spec}"));
+    let spaces: AppService = app("{replicas: 2, image: 'my shop'}");
+    let error = client.create(&spaces).await.unwrap_err();
+    assert!(error.is_invalid(), "{error}");
+    let untagged: AppService = app("{replicas: 2, image: 'localhost:5000/shop', secret: keys}");
+    let created = client.create(&untagged).await.unwrap();
+    assert_eq!(created.spec.image, "localhost:5000/shop:latest");
+    let without = json!({"spec": {"secret": null}});
+    let removal = client.patch::<AppService>(&Key::of(&untagged), &Patch::Merge(without)).await;
+    let error = evenkeel::chain(&removal.unwrap_err());
+    assert!(error.contains("spec.secret: Forbidden: may be changed but not removed"), "{error}");
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn documented_rbac_rules_are_sufficient() {
     let mut fixture = Fixture::without_operator("permissions").await;
     let keep: &[&str] = &["get", "list", "watch", "create", "patch"];

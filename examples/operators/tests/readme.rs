@@ -24,6 +24,14 @@ fn readme_contains_the_simulated_failures_test() {
     assert!(README.contains(test), "the README should contain:\n{test}");
 }
 
+#[test]
+fn readme_contains_the_webhooks_of_the_example() {
+    let source = include_str!("../../appservice/src/operator.rs");
+    let at = source.find("/// Defaulting webhook").unwrap();
+    let functions = source[at..].split_once("\n\nimpl Reconciler").unwrap().0;
+    assert!(README.contains(functions), "the README should contain:\n{functions}");
+}
+
 /// Parses the version of a Cargo.toml dependency, and whether it disables default features.
 fn requirement(line: &str) -> Option<(&str, bool)> {
     let value = line.split_once("version = ").map_or(line.split_once(" = ")?.1, |(_, rest)| rest);

@@ -9,21 +9,20 @@ use std::{fmt, io, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    DigitallySignedStruct, DistinguishedName, SignatureScheme,
     client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring},
+    crypto::WebPkiSupportedAlgorithms,
     pki_types::{CertificateDer, UnixTime},
-    server::{
-        VerifierBuilderError, WebPkiClientVerifier,
-        danger::{ClientCertVerified, ClientCertVerifier},
-    },
-    time_provider::TimeProvider,
+    server::danger::{ClientCertVerified, ClientCertVerifier},
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use evenkeel_pki::certificates::KeyedCertificate;
+use evenkeel_pki::tls::{ServingCertificate, WallClock, client_verifier, provider, server_config};
 use evenkeel_pki::x509;
+
+pub use evenkeel_pki::tls::Error;
 
 use super::PeerIdentity;
 use crate::identity;
@@ -33,22 +32,7 @@ use crate::identity;
 pub struct Tls {
     acceptor: TlsAcceptor,
     clients: Option<Arc<dyn ClientCertVerifier>>,
-    clock: Arc<Clock>,
-}
-
-/// Why TLS cannot be set up.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The certificate does not match the key, or is not supported.
-    #[error("unable to serve with this certificate and key")]
-    Serving(#[source] rustls::Error),
-    /// None of the certificates in the bundle can serve as a trust anchor.
-    #[error("no usable certificate authority among the {0} given for clients")]
-    NoClientAuthority(usize),
-    /// The trust anchors cannot be used to verify clients.
-    #[error("unable to verify clients")]
-    ClientVerifier(#[source] VerifierBuilderError),
+    clock: Arc<WallClock>,
 }
 
 /// The protocol agreed on in the handshake.
@@ -57,9 +41,6 @@ pub(super) enum Protocol {
     Http1,
     Http2,
 }
-
-/// The injected wall clock, in seconds since the epoch.
-struct Clock(Box<dyn Fn() -> u64 + Send + Sync>);
 
 /// A verifier that checks whether the client has the key of its certificate, and leaves the chain to
 /// [`Tls::verify`].
@@ -98,26 +79,18 @@ impl Tls {
         client_authorities: &[CertificateDer<'static>],
         now_unix: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        // Passed explicitly: a library must not depend on, or set, a process-wide default.
-        let provider = Arc::new(ring::default_provider());
-        let clock = Arc::new(Clock(Box::new(now_unix)));
-        let clients = client_verifier(&provider, client_authorities)?;
-        let algorithms = provider.signature_verification_algorithms;
-
-        let builder = ServerConfig::builder_with_details(provider, clock.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(Error::Serving)?;
-        let builder = match &clients {
-            Some(verifier) => builder.with_client_cert_verifier(Arc::new(OptionalClientAuth {
-                verifier: verifier.clone(),
-                algorithms,
-            })),
-            None => builder.with_no_client_auth(),
+        let clock = WallClock::new(now_unix);
+        let clients = match client_authorities {
+            [] => None,
+            authorities => Some(client_verifier(authorities)?),
         };
-        let mut config = builder
-            .with_single_cert(serving.chain().to_vec(), serving.key().clone_key())
-            .map_err(Error::Serving)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let optional = clients.clone().map(|verifier| -> Arc<dyn ClientCertVerifier> {
+            let algorithms = provider().signature_verification_algorithms;
+            Arc::new(OptionalClientAuth { verifier, algorithms })
+        });
+        let certificate = Arc::new(ServingCertificate::default());
+        certificate.set(serving)?;
+        let config = server_config(certificate, optional, clock.clone(), &[b"h2", b"http/1.1"])?;
         Ok(Self { acceptor: Arc::new(config).into(), clients, clock })
     }
 
@@ -159,27 +132,6 @@ impl fmt::Debug for Tls {
             .field("requests_client_certificates", &self.clients.is_some())
             .finish_non_exhaustive()
     }
-}
-
-fn client_verifier(
-    provider: &Arc<CryptoProvider>,
-    authorities: &[CertificateDer<'static>],
-) -> Result<Option<Arc<dyn ClientCertVerifier>>, Error> {
-    if authorities.is_empty() {
-        return Ok(None);
-    }
-    let mut roots = RootCertStore::empty();
-    let (usable, ignored) = roots.add_parsable_certificates(authorities.iter().cloned());
-    if usable == 0 {
-        return Err(Error::NoClientAuthority(authorities.len()));
-    }
-    if ignored > 0 {
-        tracing::warn!(ignored, usable, "some client certificate authorities are unusable");
-    }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .build()
-        .map(Some)
-        .map_err(Error::ClientVerifier)
 }
 
 // === impl ClientCertificate ===
@@ -234,26 +186,6 @@ fn verify_at(
     let from = next.checked_sub(1).map_or(0, |last| validity_changes[last]);
     let until = validity_changes.get(next).copied().unwrap_or(u64::MAX);
     CachedIdentity { valid: from..until, identity }
-}
-
-// === impl Clock ===
-
-impl Clock {
-    fn now(&self) -> UnixTime {
-        UnixTime::since_unix_epoch(std::time::Duration::from_secs((self.0)()))
-    }
-}
-
-impl TimeProvider for Clock {
-    fn current_time(&self) -> Option<UnixTime> {
-        Some(self.now())
-    }
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
-    }
 }
 
 // === impl OptionalClientAuth ===

@@ -10,7 +10,7 @@ use super::watches::WatchError;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::clusters::Clusters;
-use crate::error::Result;
+use crate::error::{BoxError, Result};
 use crate::events::EventSender;
 use crate::journal::Record;
 use crate::leader::Elections;
@@ -36,7 +36,7 @@ pub(crate) struct Environment {
     controllers: Mutex<Vec<ControllerHandle>>,
 }
 
-/// Why a controller or runnable cannot be added to a manager.
+/// Why a controller, a runnable or a webhook cannot be added to a manager.
 ///
 /// ```no_run
 /// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
@@ -69,6 +69,9 @@ pub enum RegisterError {
          `LeaderElection::reelect`"
     )]
     RunsOnce(String),
+    /// A webhook cannot be added.
+    #[error("webhook cannot be registered")]
+    Webhook(#[source] BoxError),
     /// The manager is stopping or has stopped.
     #[error("the manager is stopping")]
     Stopping,

@@ -30,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::otel::{self, OtelExporter, OtelOptions};
 use crate::queue::TokenBucket;
 use crate::random::Random;
+use crate::webhook::{WebhookOptions, Webhooks};
 
 /// Builds a manager; see [`Manager::builder`].
 ///
@@ -72,6 +73,7 @@ pub struct ManagerBuilder {
     leader_election: Option<LeaderElection>,
     #[cfg(feature = "otel")]
     otel: Option<OtelExporter>,
+    webhooks: WebhookOptions,
 }
 
 impl ManagerBuilder {
@@ -93,6 +95,7 @@ impl ManagerBuilder {
             leader_election: None,
             #[cfg(feature = "otel")]
             otel: None,
+            webhooks: WebhookOptions::new(),
         }
     }
 
@@ -180,6 +183,12 @@ impl ManagerBuilder {
         self
     }
 
+    /// Sets how webhooks are served. There is a server only if a webhook is registered.
+    pub fn webhooks(mut self, options: WebhookOptions) -> Self {
+        self.webhooks = options;
+        self
+    }
+
     /// Sets the operator's version for `--version`: `env!("CARGO_PKG_VERSION")` in the program's
     /// crate.
     pub fn version(mut self, version: &str) -> Self {
@@ -240,6 +249,7 @@ impl ManagerBuilder {
     /// | `--leader-elect-lease-duration DURATION`, `--leader-elect-renew-deadline DURATION`, `--leader-elect-retry-period DURATION` | override the durations of [`LeaderElection`] |
     /// | `--log-level LEVEL` | see [`logging::init`](crate::logging::init) |
     /// | `--log-format text\|json` | see [`LogFormat`](crate::logging::LogFormat) |
+    /// | `--webhook-port PORT`, `--webhook-bind-address ADDRESS`, `--webhook-cert-path DIR`, `--webhook-cert-name FILE`, `--webhook-cert-key FILE` | override [`webhooks`](Self::webhooks) |
     /// | `--print-crds` | prints the YAML of every [`crd`](Self::crd) and exits |
     /// | `--help`, `--version` | print and exit |
     ///
@@ -259,6 +269,7 @@ impl ManagerBuilder {
     /// Applies the flags that are given.
     fn with(mut self, args: Args) -> Self {
         self.client_limit = args.client_limit().or(self.client_limit);
+        self.webhooks = args.webhooks.apply(self.webhooks);
         self.kubeconfig = args.kubeconfig.or(self.kubeconfig);
         self.context = args.context.or(self.context);
         self.leader_election = args.leader_election.apply(self.leader_election);
@@ -339,11 +350,15 @@ impl ManagerBuilder {
             self.metrics,
             elections,
         );
+        let name: Arc<str> = self.name.into();
+        let namespace = environment.client.kube().default_namespace().to_owned();
+        let metrics = environment.metrics.clone();
         let manager = Manager(Arc::new(Inner {
             #[cfg(feature = "otel")]
             otel: self.otel.map(|exporter| (exporter, observer)),
+            webhooks: Webhooks::new(name.clone(), self.webhooks, &namespace, metrics),
             environment,
-            name: self.name.into(),
+            name,
             grace_period: self.grace_period,
             cached_types: Mutex::default(),
             event_writer,

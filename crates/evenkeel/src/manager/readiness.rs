@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::controller::{ControllerHandle, Phase};
 use crate::leader::LeaderElectionHandle;
+use crate::webhook::Webhooks;
 
 /// The readiness checks of an operator.
 ///
@@ -53,6 +54,7 @@ pub(super) fn of(
     controllers: &[ControllerHandle],
     cache: &Cache,
     elections: &[LeaderElectionHandle],
+    webhooks: &Webhooks,
 ) -> Readiness {
     let controllers = controllers.iter().map(|controller| Check {
         name: format!("controller {}", controller.name()),
@@ -77,5 +79,7 @@ pub(super) fn of(
         name: format!("leader election {}", election.lease()),
         problem: election.check().err(),
     });
-    Readiness { checks: controllers.chain(informers).chain(elections).collect() }
+    let webhooks = webhooks.problem().into_iter();
+    let webhooks = webhooks.map(|problem| Check { name: "webhooks".to_owned(), problem });
+    Readiness { checks: controllers.chain(informers).chain(elections).chain(webhooks).collect() }
 }

@@ -1,6 +1,7 @@
 //! Runs a manager: starts and stops the runnables in order.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -177,11 +178,21 @@ async fn serve(inner: &Inner, tasks: &mut Tasks, electors: &mut Electors) -> Res
         return Ok(());
     }
     let pending = inner.environment.lifecycle.take();
-    tokio::select! {
-        biased;
-        // A stop before the start starts nothing.
-        () = inner.stop.cancelled() => return Ok(()),
-        cached = cached(inner) => cached?,
+    let (servers, pending): (Vec<_>, Vec<_>) =
+        pending.into_iter().partition(|pending| pending.group == Group::Servers);
+    servers.into_iter().for_each(|server| tasks.start(server));
+    let mut caches = pin!(async {
+        inner.webhooks.wait_until_attempted().await;
+        cached(inner).await
+    });
+    loop {
+        tokio::select! {
+            biased;
+            // A stop before the start starts nothing else.
+            () = inner.stop.cancelled() => return Ok(()),
+            cached = caches.as_mut() => break cached?,
+            ended = tasks.ended() => ended?,
+        }
     }
     pending.into_iter().for_each(|pending| tasks.start(pending));
     start_electors(inner, electors);
@@ -231,7 +242,7 @@ async fn end(
             tracing::error!(%manager, error, "stopping manager after an error");
         }
     }
-    for group in [Group::EveryReplica, Group::LeaderElection] {
+    for group in [Group::EveryReplica, Group::LeaderElection, Group::Servers] {
         tasks.stops[group as usize].cancel();
         while tasks.runs(group) {
             let ended = match deadline {
