@@ -83,6 +83,7 @@ enum Scenario {
     Create,
     CreateDurable,
     CreateTls,
+    Authorized,
     Webhook,
     Review,
     ListTls,
@@ -160,6 +161,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::CreateTls) {
         threads()?.block_on(scenario::create::over_tls(report, rival.as_ref()))?;
+    }
+    if wanted(Scenario::Authorized) {
+        one_thread()?.block_on(scenario::authorized::authorized(report))?;
     }
     if wanted(Scenario::Webhook) {
         one_thread()?.block_on(scenario::webhook::webhook(report))?;

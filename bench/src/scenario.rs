@@ -4,6 +4,8 @@ pub(crate) mod apply;
 
 pub(crate) mod attack;
 
+pub(crate) mod authorized;
+
 pub(crate) mod cache;
 
 pub(crate) mod cel;
