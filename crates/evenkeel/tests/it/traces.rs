@@ -115,6 +115,19 @@ struct Collected {
     resource: Vec<KeyValue>,
 }
 
+impl Collected {
+    fn add(&mut self, head: String, export: Export) {
+        self.heads.push(head);
+        for resource in export.resource_spans {
+            self.resource = resource.resource.attributes;
+            for scope in resource.scope_spans {
+                assert_eq!(scope.scope.name, "evenkeel");
+                self.spans.extend(scope.spans);
+            }
+        }
+    }
+}
+
 /// A collector that answers one request per connection.
 async fn collect(listener: TcpListener, collected: Arc<Mutex<Collected>>) {
     loop {
@@ -133,16 +146,7 @@ async fn collect(listener: TcpListener, collected: Arc<Mutex<Collected>>) {
         }
         let body = &bytes[bytes.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4..];
         let export: Export = serde_json::from_slice(body).unwrap();
-        let mut collected = collected.lock();
-        collected.heads.push(head);
-        for resource in export.resource_spans {
-            collected.resource = resource.resource.attributes;
-            for scope in resource.scope_spans {
-                assert_eq!(scope.scope.name, "evenkeel");
-                collected.spans.extend(scope.spans);
-            }
-        }
-        drop(collected);
+        collected.lock().add(head, export);
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
         stream.write_all(answer).await.unwrap();
     }
@@ -202,7 +206,7 @@ async fn a_reconcile_is_a_trace_from_the_event_to_the_request() {
         (reconcile.text("namespace"), reconcile.text("name")),
         (Some("default"), Some("web"))
     );
-    assert_eq!(reconcile.text("causes"), Some("listed"));
+    assert_eq!(reconcile.text("causes"), Some("ConfigMap listed"));
     assert_eq!(reconcile.text("reconcile_id").map(str::len), Some(16));
     assert_eq!((reconcile.status.code, &*reconcile.status.message), (2, "not yet"));
     assert!(reconcile.events.iter().any(|event| event.name == "reconcile failed"), "{reconcile:?}");
@@ -211,7 +215,7 @@ async fn a_reconcile_is_a_trace_from_the_event_to_the_request() {
     assert_eq!(queue.end_time_unix_nano, reconcile.start_time_unix_nano);
     let event = parent(&queue);
     assert_eq!((&*event.name, &*event.parent_span_id), ("event", ""));
-    assert_eq!(event.text("causes"), Some("listed"));
+    assert_eq!(event.text("causes"), Some("ConfigMap listed"));
     for span in [request, &reconcile, &queue, &event] {
         assert_eq!(span.trace_id, event.trace_id);
         assert_eq!((span.trace_id.len(), span.span_id.len()), (32, 16));
