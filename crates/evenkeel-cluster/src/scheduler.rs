@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use evenkeel::queue::{AddOptions, Cause};
 use evenkeel::{
-    Action, BoxError, Context, ControllerHandle, EventRecorder, Key, Manager, Reconciler, Result,
+    Action, BoxError, Context, ControllerHandle, EventRecorder, Key, Kind, Manager, ObjectEvent,
+    Reconciler, Result,
 };
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Taint, Toleration};
 use parking_lot::Mutex;
@@ -45,7 +46,10 @@ pub(crate) const NAME: &str = "scheduler";
 /// The scheduler name of pods that set none.
 const PROFILE: &str = "default-scheduler";
 
-/// State shared by the two reconcilers.
+/// The name of the part that observes nodes.
+const NODES: &str = "scheduler-nodes";
+
+/// What schedules pods, and observes nodes.
 struct Scheduler {
     cache: Mutex<SchedulerCache>,
     /// The controller of pods, to enqueue unschedulable pods.
@@ -76,7 +80,13 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
         .register()?;
     // Set once, here: the reconcilers start later.
     let _ = scheduler.pods.set(handle);
-    manager.controller(Nodes(scheduler)).named("scheduler-nodes").reads::<Pod>().register()?;
+    let cache = manager.cache().clone();
+    manager.spawn(NODES, |stop| async move {
+        let observe = move |event: ObjectEvent| scheduler.observe_node(&event);
+        let _subscription = cache.informer(&Kind::of::<Node>())?.subscribe(observe);
+        stop.requested().await;
+        Ok(())
+    })?;
     Ok(())
 }
 
@@ -86,7 +96,7 @@ impl Scheduler {
     }
 
     /// Fills the cache once, so that nothing is scheduled before all bound pods are counted.
-    async fn load<K: evenkeel::Object>(&self, cx: &Context<K>) -> Result<()> {
+    async fn load(&self, cx: &Context<Pod>) -> Result<()> {
         let load = async {
             let nodes = cx.client().list::<Node>().await?;
             let pods = cx.client().list::<Pod>().await?;
@@ -119,6 +129,25 @@ impl Scheduler {
         None
     }
 
+    /// Updates a node of the cache. It is not queued as pods are: a pod that is created after a node
+    /// has changed must not be scheduled before the change is observed, as far as the watches of
+    /// both deliver them in order.
+    fn observe_node(&self, event: &ObjectEvent) {
+        let Some(entry) = event.new() else {
+            self.cache().remove_node(event.object().meta().key().name());
+            return;
+        };
+        match entry.decode::<Node>() {
+            Ok(node) => {
+                let better = self.cache().put_node(&node);
+                if better {
+                    self.enqueue_unschedulable("node changed");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot decode a node, it is not updated"),
+        }
+    }
+
     /// Enqueues the unschedulable pods.
     fn enqueue_unschedulable(&self, why: &str) {
         let waiting = self.cache().take_unschedulable();
@@ -132,28 +161,6 @@ impl Scheduler {
             let options = AddOptions::new().priority(priority);
             pods.queue().add_with(key, options, Cause::External(why.into()));
         }
-    }
-}
-
-/// Updates the nodes of the cache.
-struct Nodes(Arc<Scheduler>);
-
-impl Reconciler for Nodes {
-    type Object = Node;
-
-    async fn reconcile(&self, cx: &Context<Node>) -> Result<Action> {
-        self.0.load(cx).await?;
-        let better = match cx.object() {
-            Some(node) => self.0.cache().put_node(&node),
-            None => {
-                self.0.cache().remove_node(cx.key().name());
-                false
-            }
-        };
-        if better {
-            self.0.enqueue_unschedulable("node changed");
-        }
-        Ok(Action::done())
     }
 }
 

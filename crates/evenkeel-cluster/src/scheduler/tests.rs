@@ -204,14 +204,6 @@ async fn required_pod_affinity_is_honoured_and_waited_for() {
 async fn topology_spread_constraints_are_honoured() {
     let (cluster, nodes) = cluster(3, "8").await;
     zones(&nodes).await;
-    // Pods and nodes have watches of their own: once this pod is bound, the scheduler has seen the
-    // labels.
-    let mut probe = pod("probe", "100m");
-    probe["spec"]["nodeSelector"] = json!({"zone": "b"});
-    cluster.create::<Pod>(probe).await;
-    cluster.until_one::<Pod>("probe", |pod| node(pod).is_some()).await;
-    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
-    pods.delete("probe", &DeleteParams::default().grace_period(0)).await.unwrap();
     let spread = |name: &str, skew: i32| {
         let mut one = pod(name, "100m");
         one["metadata"]["labels"] = json!({"app": "web"});
