@@ -15,7 +15,7 @@ use crate::requestors::{NODE_CONTROLLER, NODE_PREFIX};
 use crate::{
     certificates, clusterrole_aggregation, cronjob, daemonset, deployment, disruption, endpoints,
     garbage, job, namespace, node_lifecycle, quota, replicaset, scheduler, serviceaccount,
-    statefulset, volumes,
+    statefulset, storage_version_migrator, volumes,
 };
 
 /// The service accounts of controllers, in the namespace `kube-system`.
@@ -42,8 +42,11 @@ const SERVICE_ACCOUNTS: &[(&str, &str)] = &[
     (replicaset::NAME, "replicaset-controller"),
     (replicaset::REPLICATION_CONTROLLER, "replication-controller"),
     (serviceaccount::ACCOUNTS, "service-account-controller"),
+    (serviceaccount::cleaner::NAME, "legacy-service-account-token-cleaner"),
     (serviceaccount::ROOT_CA, "root-ca-cert-publisher"),
     (statefulset::NAME, "statefulset-controller"),
+    (storage_version_migrator::NAME, "storage-version-migrator-controller"),
+    (storage_version_migrator::RUNNER, "storage-version-migrator-controller"),
     (volumes::BINDER, "persistent-volume-binder"),
     (volumes::CLAIM_PROTECTION, "pvc-protection-controller"),
     (volumes::CLASS_PROTECTION, "volumeattributesclass-protection-controller"),
@@ -53,9 +56,9 @@ const SERVICE_ACCOUNTS: &[(&str, &str)] = &[
 /// The user of the informers that all controllers share.
 const SHARED: &str = "system:kube-controller-manager";
 
-/// The rules that controllers need besides those of upstream's roles: they patch what upstream's
-/// update, read objects whose state is unknown after a failed request, and create the default
-/// StorageClass.
+/// The rules that controllers need besides those of upstream's roles: they patch statuses that
+/// upstream's update, read objects whose state is unknown after a failed request, and create the
+/// default StorageClass.
 const OTHER_RULES: &[(&str, &str, &str, &str)] = &[
     ("cronjob-controller", "batch", "cronjobs/status", "patch"),
     ("daemon-set-controller", "apps", "daemonsets/status", "patch"),
@@ -65,20 +68,11 @@ const OTHER_RULES: &[(&str, &str, &str, &str)] = &[
     ("job-controller", "", "pods", "get"),
     ("persistent-volume-binder", "storage.k8s.io", "storageclasses", "create"),
     ("pod-garbage-collector", "", "pods", "get"),
-    ("pv-protection-controller", "", "persistentvolumes", "patch"),
-    ("pvc-protection-controller", "", "persistentvolumeclaims", "patch"),
     ("replicaset-controller", "apps", "replicasets/status", "patch"),
     ("replicaset-controller", "", "pods", "get"),
     ("replication-controller", "", "replicationcontrollers/status", "patch"),
     ("replication-controller", "", "pods", "get"),
     ("statefulset-controller", "apps", "statefulsets/status", "patch"),
-    ("statefulset-controller", "", "persistentvolumeclaims", "patch"),
-    (
-        "volumeattributesclass-protection-controller",
-        "storage.k8s.io",
-        "volumeattributesclasses",
-        "patch",
-    ),
 ];
 
 /// Grants the rules that controllers need besides those of upstream's roles.

@@ -24,6 +24,13 @@ impl Kubectl {
     }
 
     fn feed(&self, line: &str, input: &str) -> String {
+        let (succeeded, text) = self.attempt(line, input);
+        assert!(succeeded, "kubectl {line}: {text}");
+        text
+    }
+
+    /// Runs kubectl and returns whether it succeeded, and its output.
+    fn attempt(&self, line: &str, input: &str) -> (bool, String) {
         let mut child = Command::new(&self.program)
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
@@ -35,10 +42,11 @@ impl Kubectl {
             .unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {line}: {text}{errors}");
-        text
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            text.push_str(&String::from_utf8_lossy(&output.stderr));
+        }
+        (output.status.success(), text)
     }
 
     fn image(&self, what: &str) -> String {
@@ -48,25 +56,36 @@ impl Kubectl {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rollouts_are_driven_by_kubectl() {
+    with_kubectl("rollouts", |kubectl| {
+        deployments(kubectl);
+        stateful_sets(kubectl);
+        daemon_sets(kubectl);
+        jobs(kubectl);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permissions_are_checked_and_tokens_created_by_kubectl() {
+    with_kubectl("auth", auth).await;
+}
+
+/// Runs commands against a cluster of their own.
+#[expect(clippy::print_stdout, reason = "a skipped test is reported")]
+async fn with_kubectl(test: &str, run: impl FnOnce(&Kubectl) + Send + 'static) {
     let Some(program) = std::env::var_os("EVENKEEL_TEST_KUBECTL") else {
         println!("skipped: EVENKEEL_TEST_KUBECTL is not set");
         return;
     };
     let cluster = Cluster::start_with(&ClusterOptions::new().nodes(2)).await.unwrap();
     let serving = cluster.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
-    let folder = std::env::temp_dir().join(format!("evenkeel-kubectl-{}", std::process::id()));
+    let folder = format!("evenkeel-kubectl-{test}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
     std::fs::create_dir_all(&folder).unwrap();
     let kubeconfig = folder.join("kubeconfig");
     serving.write_kubeconfig(&kubeconfig).unwrap();
     let kubectl = Kubectl { program: Path::new(&program).to_owned(), kubeconfig };
-    tokio::task::spawn_blocking(move || {
-        deployments(&kubectl);
-        stateful_sets(&kubectl);
-        daemon_sets(&kubectl);
-        jobs(&kubectl);
-    })
-    .await
-    .unwrap();
+    tokio::task::spawn_blocking(move || run(&kubectl)).await.unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     serving.stop().await;
     cluster.stop().await;
@@ -163,4 +182,60 @@ fn jobs(kubectl: &Kubectl) {
     kubectl.run("create job now --from=cronjob/tick");
     kubectl.run("wait --for=condition=Complete job/now --timeout=30s");
     kubectl.run("delete job/sum --wait --timeout=30s");
+}
+
+const READERS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: default}
+rules: [{apiGroups: [''], resources: [pods], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, name: bob, namespace: default}]
+";
+
+fn auth(kubectl: &Kubectl) {
+    let user = "-o jsonpath={.status.userInfo.username}";
+    assert_eq!(kubectl.run(&format!("auth whoami {user}")), "admin");
+    let bob = "--as=system:serviceaccount:default:bob";
+    assert_eq!(
+        kubectl.run(&format!("auth whoami {user} {bob}")),
+        "system:serviceaccount:default:bob"
+    );
+    assert_eq!(kubectl.run("auth can-i delete nodes"), "yes\n");
+    kubectl.run("create serviceaccount bob");
+    let (allowed, text) = kubectl.attempt(&format!("auth can-i list pods {bob}"), "");
+    assert!(!allowed && text.starts_with("no"), "{text}");
+    let reconciled = kubectl.feed("auth reconcile -f -", READERS);
+    assert!(
+        reconciled.contains("role.rbac.authorization.k8s.io/reader reconciled"),
+        "{reconciled}"
+    );
+    assert_eq!(kubectl.run(&format!("auth can-i list pods {bob}")), "yes\n");
+    let (allowed, _) = kubectl.attempt(&format!("auth can-i list pods -n kube-system {bob}"), "");
+    assert!(!allowed);
+    let all = kubectl.run(&format!("auth can-i --list {bob}"));
+    assert!(
+        all.lines().any(|line| line.starts_with("pods ") && line.contains("[get list]")),
+        "{all}"
+    );
+    // What is missing is added again, and what is there is kept.
+    kubectl.run("patch role reader --type=json -p [{\"op\":\"remove\",\"path\":\"/rules/0\"}]");
+    kubectl.feed("auth reconcile -f -", READERS);
+    assert_eq!(kubectl.run(&format!("auth can-i list pods {bob}")), "yes\n");
+
+    let token = kubectl.run("create token bob --duration=10m --audience=vault");
+    let review = |audience: &str| {
+        let token = token.trim();
+        let review = format!(
+            "{{\"apiVersion\": \"authentication.k8s.io/v1\", \"kind\": \"TokenReview\", \"spec\": \
+             {{\"token\": \"{token}\", \"audiences\": [\"{audience}\"]}}}}"
+        );
+        kubectl.feed("create -f - -o jsonpath={.status.user.username}", &review)
+    };
+    assert_eq!(review("vault"), "system:serviceaccount:default:bob");
+    assert_eq!(review("other"), "");
 }

@@ -1,11 +1,7 @@
 //! PersistentVolumeClaims (PVCs) of a StatefulSet: creation from templates, and retention.
 
-use std::sync::Arc;
-
-use evenkeel::client::Patch;
 use evenkeel::{Key, Result, owner};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use serde_json::json;
 
 use super::Work;
 use super::pod::{ordinal, pvc_name};
@@ -87,11 +83,7 @@ impl Work<'_> {
                 claim.metadata.owner_references.clone().unwrap_or_default()
             };
             if owners(&claim) != owners(&wanted) {
-                let patch = Patch::Merge(json!({"metadata": {
-                    "uid": claim.metadata.uid,
-                    "ownerReferences": owners(&wanted),
-                }}));
-                let _: Arc<PersistentVolumeClaim> = self.cx.client().patch(&key, &patch).await?;
+                self.cx.client().update(&wanted).await?;
             }
         }
         Ok(())

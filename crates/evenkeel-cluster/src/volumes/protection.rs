@@ -98,7 +98,7 @@ impl Reconciler for Claims {
         let namespace = cx.key().namespace().unwrap_or_default();
         let pods = cx.client().live().list::<Pod>().in_namespace(namespace).await?;
         if !pods.iter().any(|pod| uses(pod, &claim)) {
-            finalizers::remove(cx.client(), &*claim, CLAIM).await?;
+            finalizers::remove_by_update(cx.client(), &*claim, CLAIM).await?;
         }
         Ok(Action::done())
     }
@@ -142,7 +142,7 @@ impl Reconciler for Volumes {
         let Some(volume) = cx.object() else { return Ok(Action::done()) };
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         if is_protected(&*volume, VOLUME) && phase != Some("Bound") {
-            finalizers::remove(cx.client(), &*volume, VOLUME).await?;
+            finalizers::remove_by_update(cx.client(), &*volume, VOLUME).await?;
         }
         Ok(Action::done())
     }
@@ -163,7 +163,7 @@ impl Reconciler for Classes {
         let claims =
             cx.client().list::<PersistentVolumeClaim>().index(CLASSES, name).entries().await?;
         if volumes.is_empty() && claims.is_empty() {
-            finalizers::remove(cx.client(), &*class, CLASS).await?;
+            finalizers::remove_by_update(cx.client(), &*class, CLASS).await?;
         }
         Ok(Action::done())
     }
