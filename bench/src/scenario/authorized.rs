@@ -19,7 +19,7 @@ const ROUNDS: usize = 9;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Creates objects as a user whom the last of 200 roles allows it, and as the same user of a server
+/// Creates objects as a user that the last of 200 roles allows to, and as the same user of a server
 /// that allows everything, in turns.
 pub(crate) async fn authorized(report: &mut Report) -> anyhow::Result<()> {
     let groups = (0..4).map(|number| format!("group-{number}"));
