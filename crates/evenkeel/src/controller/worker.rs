@@ -201,7 +201,10 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
                 event_recorder,
                 fencing_token: self.core.leadership.transitions(),
             };
-            self.reconciler.reconcile(&context).await.map_err(Into::<Error>::into)
+            // Boxed: the layers around it would each hold a copy of the future, and without
+            // optimization one of several hundred bytes per awaited call overflows the stack.
+            let reconcile = Box::pin(self.reconciler.reconcile(&context));
+            reconcile.await.map_err(Into::<Error>::into)
         };
         let run = async {
             match self.limited(&item.key, run).await {

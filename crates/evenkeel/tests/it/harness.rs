@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
 use evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use evenkeel::kube::api::PostParams;
+use evenkeel::kube::api::{DeleteParams, ListParams, PostParams};
 use evenkeel::kube::client::Body;
 use evenkeel::kube::{Api, Client};
 use evenkeel::manager::RunError;
@@ -61,9 +61,20 @@ pub(crate) struct World {
     open: Arc<AtomicUsize>,
 }
 
+/// Starts a server without ConfigMaps: the tests watch those of all namespaces.
+async fn start_server(seed: u64) -> ApiServer {
+    let server = ApiServer::builder().seed(seed).build().await.unwrap();
+    let client = Client::new(server.service(), "kube-system");
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    for map in maps.list(&ListParams::default()).await.unwrap() {
+        maps.delete(&map.name_any(), &DeleteParams::default()).await.unwrap();
+    }
+    server
+}
+
 impl World {
     pub(crate) async fn new() -> Self {
-        let server = ApiServer::builder().seed(1).build().await.unwrap();
+        let server = start_server(1).await;
         let rule: Rule = Box::new(|_| Fault::None);
         let rule = Arc::new(Mutex::new(rule));
         let server = Arc::new(Mutex::new(Arc::new(server)));
@@ -77,7 +88,7 @@ impl World {
 
     /// Replaces the running server by an empty one, which ends its watches.
     pub(crate) async fn replace_server(&self) {
-        let fresh = Arc::new(ApiServer::builder().seed(2).build().await.unwrap());
+        let fresh = Arc::new(start_server(2).await);
         let former = std::mem::replace(&mut *self.server.lock(), fresh);
         former.stop();
     }
