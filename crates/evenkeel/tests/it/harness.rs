@@ -62,7 +62,7 @@ pub(crate) struct World {
 }
 
 /// Starts a server without ConfigMaps: the tests watch those of all namespaces.
-async fn start_server(seed: u64) -> ApiServer {
+pub(crate) async fn start_server(seed: u64) -> ApiServer {
     let server = ApiServer::builder().seed(seed).build().await.unwrap();
     let client = Client::new(server.service(), "kube-system");
     let maps = Api::<ConfigMap>::default_namespaced(client);

@@ -65,7 +65,7 @@ pub(crate) struct Commits {
 
 impl Network {
     pub(crate) async fn new(seed: u64) -> Self {
-        let server = ApiServer::builder().seed(seed).build().await.unwrap();
+        let server = crate::harness::start_server(seed).await;
         let (begun, start) = (tokio::time::Instant::now(), "2026-01-01T00:00:00Z".parse().unwrap());
         let (messages, commits) = (Mutex::default(), watch::Sender::default());
         let random = Mutex::new(seed);
