@@ -77,10 +77,10 @@ fn generates_its_certificate_serves_healthz_and_stops_on_sigterm() {
 fn unknown_flags_are_logged_not_rejected() {
     let mut server = Executable::start(
         KUBE_APISERVER,
-        &["--secure-port=0", "--profiling=false", "--audit-policy-file", "x", "-v=4"],
+        &["--secure-port=0", "--profiling=false", "--tracing-config-file", "x", "-v=4"],
     );
     server.address_after(READY);
-    for flag in ["--profiling", "--audit-policy-file"] {
+    for flag in ["--profiling", "--tracing-config-file"] {
         assert!(server.log.iter().any(|line| line.contains(flag)), "{:?}", server.log);
     }
     assert_eq!(server.stop("TERM").code(), Some(0));
