@@ -27,19 +27,20 @@ pub(super) use review::{Conversions, LIMIT, refused};
 ///
 /// ```
 /// use evenkeel::webhook::Conversion;
-/// use evenkeel::prelude::*;
-/// use schemars::JsonSchema;
-/// use serde::{Deserialize, Serialize};
 ///
 /// mod v1 {
-///     # use super::*;
+///     # use evenkeel::prelude::*;
+///     # use schemars::JsonSchema;
+///     # use serde::{Deserialize, Serialize};
 ///     #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 ///     #[kube(group = "example.com", version = "v1", kind = "Widget")]
 ///     pub struct WidgetSpec { pub color: String }
 /// }
 ///
 /// mod v1beta1 {
-///     # use super::*;
+///     # use evenkeel::prelude::*;
+///     # use schemars::JsonSchema;
+///     # use serde::{Deserialize, Serialize};
 ///     #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 ///     #[kube(group = "example.com", version = "v1beta1", kind = "Widget")]
 ///     pub struct WidgetSpec { pub colour: String }
