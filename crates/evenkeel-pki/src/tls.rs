@@ -1,8 +1,10 @@
 //! TLS of servers: certificates that are replaced while the server runs, and verification of client
-//! certificates.
+//! certificates; and of clients with their own rule for certificates of servers.
 //!
-//! Every server here uses *ring* and TLS 1.2 or 1.3. The provider is passed explicitly: a library
+//! All of it uses *ring* and TLS 1.2 or 1.3. The provider is passed explicitly: a library
 //! must not depend on, or set, a process-wide default.
+
+mod client;
 
 mod self_signed;
 
@@ -21,6 +23,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 
 use crate::certificates::KeyedCertificate;
 
+pub use self::client::{Presented, client_config};
 pub use self::self_signed::SelfSigned;
 
 /// Why TLS cannot be set up.
@@ -36,6 +39,9 @@ pub enum Error {
     /// The trust anchors cannot be used to verify clients.
     #[error("unable to verify clients")]
     ClientVerifier(#[source] VerifierBuilderError),
+    /// A client cannot be set up.
+    #[error("unable to connect with TLS")]
+    Client(#[source] rustls::Error),
 }
 
 /// The wall clock that TLS checks validity with.

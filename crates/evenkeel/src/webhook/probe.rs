@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_pki::tls::{ServingCertificate, provider};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use evenkeel_pki::tls::{ServingCertificate, client_config};
+use rustls::CertificateError;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+use crate::error::chain;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -22,13 +22,12 @@ pub(super) async fn connect(
     if certificate.current().is_none() {
         return Err("there is no serving certificate yet".to_owned());
     }
-    let verifier = Verifier { certificate: certificate.clone(), provider: provider() };
-    let config = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+    let own = certificate.clone();
+    let config = client_config(move |presented| match own.current() {
+        Some(own) if own == *presented.certificate => Ok(()),
+        _ => Err(CertificateError::ApplicationVerificationFailure.into()),
+    });
+    let config = config.map_err(|error| chain(&error))?;
     let connector = TlsConnector::from(Arc::new(config));
     let target = reachable(address);
     let dial = async {
@@ -50,53 +49,4 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     };
     SocketAddr::new(ip, address.port())
-}
-
-/// Accepts only the certificate that the server is to use.
-#[derive(Debug)]
-struct Verifier {
-    certificate: Arc<ServingCertificate>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        match self.certificate.current() {
-            Some(own) if own.as_ref() == certificate.as_ref() => {
-                Ok(ServerCertVerified::assertion())
-            }
-            _ => Err(CertificateError::ApplicationVerificationFailure.into()),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
