@@ -16,12 +16,14 @@ mod body;
 
 mod connection;
 
+mod files;
+
 mod slots;
 
 mod tls;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +38,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use body::{Body, ReadError, boxed, read};
+pub(crate) use files::keep as keep_certificate;
 pub(crate) use tls::Tls;
 
 use connection::Connection;
@@ -92,12 +95,20 @@ impl Default for Limits {
 }
 
 impl Server {
-    /// Binds `address`; port 0 takes any free port. Without `tls` it serves plain HTTP.
+    /// Binds `address`; port 0 takes any free port. All addresses of IPv6 are those of IPv4, too, and
+    /// only those on a system without IPv6, as many containers are. Without `tls` it serves plain
+    /// HTTP.
     ///
     /// # Errors
     /// When the address cannot be bound.
     pub(crate) async fn bind(address: SocketAddr, tls: Option<Tls>) -> io::Result<Self> {
-        let socket = TcpListener::bind(address).await?;
+        let all = address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        let socket = match TcpListener::bind(address).await {
+            Err(error) if all && error.kind() != io::ErrorKind::AddrInUse => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await?
+            }
+            bound => bound?,
+        };
         let address = socket.local_addr()?;
         Ok(Self { socket, address, tls: tls.map(Tls::into_acceptor), limits: Limits::default() })
     }

@@ -8,8 +8,6 @@
 
 mod authorities;
 
-mod files;
-
 mod inject;
 
 mod keeper;
@@ -28,6 +26,7 @@ use crate::error::Result;
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::random::Random;
+use crate::serve::keep_certificate;
 
 pub(super) use inject::Target;
 pub(super) use keeper::Keeper;
@@ -137,7 +136,7 @@ pub(super) async fn keep(
         }
         Certificates::Files { certificate, key } => {
             let metrics = &environment.metrics.certificates;
-            files::keep(&certificate, &key, serving, metrics, attempted).await
+            keep_certificate(&certificate, &key, serving, metrics, attempted).await
         }
         Certificates::Secret(_) => secret::keep(&environment, serving, attempted).await,
     }

@@ -1,7 +1,6 @@
 //! Serves the webhooks of a manager over TLS.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,8 +43,9 @@ pub(crate) async fn run(
         None => Vec::new(),
     };
     let tls = Tls::new(certificate.clone(), &clients, &clock)?;
-    let (address, port) = (webhooks.options.bind_address, webhooks.options.port);
-    let server = bind(address, port, tls).await?;
+    let address = webhooks.options.bind_address.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
+    let address = SocketAddr::new(address, webhooks.options.port);
+    let server = Server::bind(address, Some(tls)).await?;
     let address = server.local_addr();
     tracing::info!(%address, "serving webhooks");
     webhooks.state.send_modify(|state| state.address = Some(address));
@@ -83,19 +83,6 @@ pub(crate) async fn run(
     };
     webhooks.state.send_modify(|state| state.problem = Some("stopped".to_owned()));
     result
-}
-
-/// Binds the address, or all of IPv6 and IPv4 where the system has both.
-async fn bind(address: Option<IpAddr>, port: u16, tls: Tls) -> io::Result<Server> {
-    if let Some(address) = address {
-        return Server::bind(SocketAddr::new(address, port), Some(tls)).await;
-    }
-    match Server::bind((Ipv6Addr::UNSPECIFIED, port).into(), Some(tls.clone())).await {
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            Server::bind((Ipv4Addr::UNSPECIFIED, port).into(), Some(tls)).await
-        }
-        bound => bound,
-    }
 }
 
 /// Creates or replaces the webhook configurations and the conversion stanzas.

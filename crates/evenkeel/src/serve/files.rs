@@ -14,7 +14,9 @@ use crate::metrics::CertificateMetrics;
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
-pub(super) async fn keep(
+/// Keeps `serving` at the certificate in the files. Fails only if the first read does; `attempted` is
+/// called after it.
+pub(crate) async fn keep(
     certificate: &Path,
     key: &Path,
     serving: &ServingCertificate,
@@ -31,7 +33,7 @@ pub(super) async fn keep(
         let current = match current {
             Ok(current) => current,
             Err(error) => {
-                tracing::error!(error = chain(&*error), "cannot read the certificate of webhooks");
+                tracing::error!(error = chain(&*error), "cannot read the serving certificate");
                 continue;
             }
         };
@@ -43,13 +45,10 @@ pub(super) async fn keep(
         // A pair that is being replaced may not match; the last good one stays in use.
         match serving.set(&current) {
             Ok(()) => {
-                tracing::info!(path = %certificate.display(), "updated the certificate of webhooks")
+                tracing::info!(path = %certificate.display(), "updated the serving certificate")
             }
             Err(error) => {
-                tracing::warn!(
-                    error = chain(&error),
-                    "certificate and key of webhooks do not match"
-                );
+                tracing::warn!(error = chain(&error), "serving certificate and key do not match");
                 continue;
             }
         }
