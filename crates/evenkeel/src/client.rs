@@ -68,6 +68,7 @@ use crate::key::Key;
 use crate::kind::Kind;
 use crate::random::Random;
 use applied::Applied;
+use bytes::Bytes;
 use fenced::FencedClients;
 use parking_lot::Mutex;
 use warnings::Warnings;
@@ -133,6 +134,13 @@ impl Client {
         let field_manager: Arc<str> = field_manager.into();
         let requestor = Requestor(field_manager.clone());
         Self { shared, field_manager, requestor, operations: None, fenced: None }
+    }
+
+    /// Creates an object that the server answers but does not store, such as a review; returns the
+    /// answer.
+    pub(crate) async fn review(&self, kind: &Kind, body: Vec<u8>) -> Result<Bytes, Error> {
+        let request = ApiRequest::create("create", kind, &Key::cluster(""));
+        request.body("application/json", body).send(self).await
     }
 
     /// Marks the cached state of the object as unknown: the next read of it is a live read.

@@ -19,6 +19,7 @@ mod watches;
 mod worker;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use builder::ControllerBuilder;
 pub use counts::ReconcileCounts;
@@ -107,6 +108,12 @@ impl ControllerHandle {
     /// Returns false if the controller has stopped.
     pub async fn wait_until_synced(&self) -> bool {
         self.0.state.synced().await
+    }
+
+    /// Returns the timeout of a reconcile.
+    #[must_use]
+    pub fn reconcile_timeout(&self) -> Duration {
+        self.0.timeout
     }
 
     /// Returns the journal of its latest reconciles.

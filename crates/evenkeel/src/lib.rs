@@ -140,6 +140,8 @@ pub mod journal;
 
 pub mod logging;
 
+mod observe;
+
 #[cfg(feature = "otel")]
 pub mod otel;
 

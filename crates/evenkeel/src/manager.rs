@@ -9,6 +9,8 @@
 
 mod args;
 
+mod bind;
+
 mod builder;
 
 mod collect;
@@ -18,6 +20,8 @@ mod readiness;
 mod run;
 
 mod runnable;
+
+mod servers;
 
 mod signal;
 
@@ -30,6 +34,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+pub use bind::{BindAddress, BindAddressError};
 pub use builder::ManagerBuilder;
 pub use readiness::{Check, Readiness};
 pub use run::RunError;
@@ -38,6 +43,7 @@ pub use runnable::{Runnable, Stop};
 pub use crate::connect::ConfigError;
 pub use crate::controller::environment::RegisterError;
 
+use self::servers::Servers;
 use crate::cache::{Cache, DeclareError, Informer, ReadError, TypeOptions};
 use crate::client::Client;
 use crate::clock::Clock;
@@ -79,6 +85,7 @@ struct Inner {
     grace_period: Option<Duration>,
     cached_types: Mutex<CachedTypes>,
     event_writer: EventWriter,
+    servers: Servers,
     #[cfg(feature = "otel")]
     otel: Option<(crate::otel::OtelExporter, crate::connect::Observer)>,
     webhooks: Arc<Webhooks>,

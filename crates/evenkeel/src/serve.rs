@@ -114,7 +114,6 @@ impl Server {
     }
 
     /// Sets other limits than the default.
-    #[cfg_attr(not(test), expect(dead_code, reason = "metrics and health have other limits"))]
     pub(crate) fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self

@@ -108,6 +108,11 @@ impl Access {
     }
 }
 
+/// Returns whether this process runs in a pod: the kubelet sets this variable in every container.
+pub(crate) fn in_pod() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty())
+}
+
 /// Connects with `kubeconfig` and its `context`, or with the configuration of the environment.
 pub(crate) async fn connect(
     kubeconfig: Option<PathBuf>,

@@ -337,6 +337,7 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             selection,
             clusters: environment.clusters.clone(),
             workers: self.workers,
+            timeout: self.timeout,
             leadership,
             state: State::new(),
         });

@@ -1,6 +1,7 @@
 //! The core of a controller, which its handle, its watches and its workers share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ pub(super) struct Core {
     pub(super) selection: ClusterSelection,
     pub(super) clusters: Clusters,
     pub(super) workers: usize,
+    /// The timeout of a reconcile.
+    pub(super) timeout: Duration,
     /// What the workers wait for.
     pub(super) leadership: Leadership,
     pub(super) state: State,

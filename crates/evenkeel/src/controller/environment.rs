@@ -72,6 +72,9 @@ pub enum RegisterError {
     /// A webhook cannot be added.
     #[error("webhook cannot be registered")]
     Webhook(#[source] BoxError),
+    /// A health check of the same name exists.
+    #[error("a health check named {0:?} is already registered")]
+    CheckTaken(String),
     /// The manager is stopping or has stopped.
     #[error("the manager is stopping")]
     Stopping,

@@ -3,7 +3,11 @@
 //! One table defines the flags for the parser and `--help`. There is no parser crate because it
 //! would add more to cold builds than these few flags justify.
 
+mod flags;
+
 mod leader_election;
+
+mod servers;
 
 mod webhooks;
 
@@ -17,10 +21,12 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+use self::flags::FLAGS;
 use crate::logging::{self, ExtraLayer, LogFormat};
 use crate::queue::TokenBucket;
 use crate::{chain, manifest};
 use leader_election::LeaderElectionArgs;
+use servers::ServerArgs;
 use webhooks::WebhookArgs;
 
 /// The parsed flags.
@@ -31,6 +37,7 @@ pub(super) struct Args {
     pub(super) namespaces: Option<Vec<String>>,
     pub(super) kube_api_qps: Option<f64>,
     pub(super) kube_api_burst: Option<u32>,
+    pub(super) servers: Box<ServerArgs>,
     pub(super) log_level: Option<String>,
     pub(super) log_format: Option<LogFormat>,
     pub(super) leader_election: LeaderElectionArgs,
@@ -174,190 +181,6 @@ fn duration(value: OsString, slot: &mut Option<Duration>) -> Result<(), ValueErr
     }
     Ok(())
 }
-
-const FLAGS: &[Flag] = &[
-    Flag {
-        name: "--kubeconfig",
-        short: None,
-        action: Action::Set {
-            name: "FILE",
-            set: |args, value| {
-                args.kubeconfig = Some(value.into());
-                Ok(())
-            },
-        },
-        help: "Path to the kubeconfig [default: KUBECONFIG, the in-cluster service account, \
-               ~/.kube/config]",
-    },
-    Flag {
-        name: "--context",
-        short: None,
-        action: Action::Set { name: "NAME", set: |args, value| text(value, &mut args.context) },
-        help: "Name of the kubeconfig context to use [default: the current context]",
-    },
-    Flag {
-        name: "--namespace",
-        short: None,
-        action: Action::Set {
-            name: "NAMES",
-            set: |args, value| names(value, &mut args.namespaces),
-        },
-        help: "Namespaces to watch, separated by commas [default: all]",
-    },
-    Flag {
-        name: "--kube-api-qps",
-        short: None,
-        action: Action::Set {
-            name: "NUMBER",
-            set: |args, value| positive(value, &mut args.kube_api_qps),
-        },
-        help: "Limit of requests per second to the API server [default: none; the API server \
-               limits its clients]",
-    },
-    Flag {
-        name: "--kube-api-burst",
-        short: None,
-        action: Action::Set {
-            name: "NUMBER",
-            set: |args, value| positive(value, &mut args.kube_api_burst),
-        },
-        help: "Requests that may exceed --kube-api-qps at once [default: twice that limit]",
-    },
-    Flag {
-        name: "--log-level",
-        short: None,
-        action: Action::Set { name: "LEVEL", set: |args, value| text(value, &mut args.log_level) },
-        help: "error, warn, info, debug, trace or off, for all targets or per target as in \
-               info,my_operator=debug [env: RUST_LOG] [default: info]",
-    },
-    Flag {
-        name: "--log-format",
-        short: None,
-        action: Action::Set {
-            name: "FORMAT",
-            set: |args, value| self::value(value, &mut args.log_format),
-        },
-        help: "text, or json with an object per line [default: text]",
-    },
-    Flag {
-        name: "--leader-elect",
-        short: None,
-        action: Action::Switch(|args, value| args.leader_election.enabled = Some(value)),
-        help: "Elect one of several replicas, which runs the controllers",
-    },
-    Flag {
-        name: "--leader-election-id",
-        short: None,
-        action: Action::Set {
-            name: "NAME",
-            set: |args, value| text(value, &mut args.leader_election.id),
-        },
-        help: "Name of the Lease [default: the name of the operator]",
-    },
-    Flag {
-        name: "--leader-election-namespace",
-        short: None,
-        action: Action::Set {
-            name: "NAME",
-            set: |args, value| text(value, &mut args.leader_election.namespace),
-        },
-        help: "Namespace of the Lease [default: that of the pod, else that of the context]",
-    },
-    Flag {
-        name: "--leader-elect-lease-duration",
-        short: None,
-        action: Action::Set {
-            name: "DURATION",
-            set: |args, value| duration(value, &mut args.leader_election.lease_duration),
-        },
-        help: "How long standbys wait after the last renewal [default: 15s]",
-    },
-    Flag {
-        name: "--leader-elect-renew-deadline",
-        short: None,
-        action: Action::Set {
-            name: "DURATION",
-            set: |args, value| duration(value, &mut args.leader_election.renew_deadline),
-        },
-        help: "How long after the last renewal the leader gives up [default: 10s]",
-    },
-    Flag {
-        name: "--leader-elect-retry-period",
-        short: None,
-        action: Action::Set {
-            name: "DURATION",
-            set: |args, value| duration(value, &mut args.leader_election.retry_period),
-        },
-        help: "Interval of renewals and of attempts to acquire the Lease [default: 2s]",
-    },
-    Flag {
-        name: "--webhook-port",
-        short: None,
-        action: Action::Set {
-            name: "PORT",
-            set: |args, value| self::value(value, &mut args.webhooks.port),
-        },
-        help: "Port of the webhook server, if there are webhooks; -1 disables it [default: 9443]",
-    },
-    Flag {
-        name: "--webhook-bind-address",
-        short: None,
-        action: Action::Set {
-            name: "ADDRESS",
-            set: |args, value| self::value(value, &mut args.webhooks.bind_address),
-        },
-        help: "IP address that the webhook server listens on [default: all]",
-    },
-    Flag {
-        name: "--webhook-cert-path",
-        short: None,
-        action: Action::Set {
-            name: "DIR",
-            set: |args, value| {
-                args.webhooks.cert_path = Some(value.into());
-                Ok(())
-            },
-        },
-        help: "Directory of the certificate of the webhook server [default: the operator issues \
-               its own]",
-    },
-    Flag {
-        name: "--webhook-cert-name",
-        short: None,
-        action: Action::Set {
-            name: "FILE",
-            set: |args, value| text(value, &mut args.webhooks.cert_name),
-        },
-        help: "Name of the certificate file [default: tls.crt]",
-    },
-    Flag {
-        name: "--webhook-cert-key",
-        short: None,
-        action: Action::Set {
-            name: "FILE",
-            set: |args, value| text(value, &mut args.webhooks.cert_key),
-        },
-        help: "Name of the key file [default: tls.key]",
-    },
-    Flag {
-        name: "--print-crds",
-        short: None,
-        action: Action::Print(Print::Crds),
-        help: "Print the CustomResourceDefinitions as YAML and exit",
-    },
-    Flag {
-        name: "--help",
-        short: Some("-h"),
-        action: Action::Print(Print::Help),
-        help: "Print this help and exit",
-    },
-    Flag {
-        name: "--version",
-        short: Some("-V"),
-        action: Action::Print(Print::Version),
-        help: "Print the version and exit",
-    },
-];
 
 /// The program, for `--help`, `--version` and `--print-crds`.
 pub(super) struct Program<'a> {

@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{Args, Program};
+use super::bind::BindAddress;
+use super::servers::{self, CertificateFiles, ServerOptions, Servers};
 use super::{Inner, Manager, collect};
 use crate::cache::{Cache, CacheOptions};
 use crate::client::Client;
@@ -70,6 +72,7 @@ pub struct ManagerBuilder {
     on_reconcile: Option<OnReconcile>,
     metrics: Arc<Metrics>,
     client_limit: Option<TokenBucket>,
+    servers: ServerOptions,
     leader_election: Option<LeaderElection>,
     #[cfg(feature = "otel")]
     otel: Option<OtelExporter>,
@@ -92,6 +95,7 @@ impl ManagerBuilder {
             on_reconcile: None,
             metrics: Arc::new(Metrics::new()),
             client_limit: None,
+            servers: ServerOptions::default(),
             leader_election: None,
             #[cfg(feature = "otel")]
             otel: None,
@@ -189,6 +193,56 @@ impl ManagerBuilder {
         self
     }
 
+    /// Serves `/metrics` at this address. Unless set it is not served, except by
+    /// [`connect_with_args`](Self::connect_with_args) in a pod, at `:8443`.
+    ///
+    /// It is served over HTTPS, to clients with a token whose user may `get` the path `/metrics`: the
+    /// API server is queried with TokenReview and SubjectAccessReview, which the operator needs the
+    /// permission for (ClusterRole `system:auth-delegator`). On loopback it is plain HTTP for
+    /// all clients.
+    ///
+    /// ```
+    /// use evenkeel::Manager;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = Manager::builder("greeter")
+    ///     .metrics_bind_address(":8443".parse()?)
+    ///     .health_probe_bind_address(":8081".parse()?);
+    /// # let _ = builder;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn metrics_bind_address(mut self, address: BindAddress) -> Self {
+        self.servers.metrics = Some(address);
+        self
+    }
+
+    /// Sets whether `/metrics` is served over HTTPS to authorized clients only; true unless set,
+    /// except on loopback. If false, it is served to all clients over HTTP.
+    pub fn metrics_secure(mut self, secure: bool) -> Self {
+        self.servers.metrics_secure = Some(secure);
+        self
+    }
+
+    /// Sets the certificate of `/metrics` and its key, in PEM files that are read again when they
+    /// change; self-signed unless set.
+    pub fn metrics_certificate(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        let (certificate, key) = (certificate.into(), key.into());
+        self.servers.metrics_certificate = Some(CertificateFiles { certificate, key });
+        self
+    }
+
+    /// Serves `/healthz` and `/readyz` at this address, over HTTP to all clients. Unless set they are
+    /// not served, except by [`connect_with_args`](Self::connect_with_args) in a pod, at `:8081`.
+    pub fn health_probe_bind_address(mut self, address: BindAddress) -> Self {
+        self.servers.health = Some(address);
+        self
+    }
+
     /// Sets the operator's version for `--version`: `env!("CARGO_PKG_VERSION")` in the program's
     /// crate.
     pub fn version(mut self, version: &str) -> Self {
@@ -247,6 +301,10 @@ impl ManagerBuilder {
     /// | `--leader-elect` | enables [`leader_election`](Self::leader_election); `=false` disables it |
     /// | `--leader-election-id NAME`, `--leader-election-namespace NAME` | override [`LeaderElection::id`] and [`LeaderElection::namespace`] |
     /// | `--leader-elect-lease-duration DURATION`, `--leader-elect-renew-deadline DURATION`, `--leader-elect-retry-period DURATION` | override the durations of [`LeaderElection`] |
+    /// | `--metrics-bind-address ADDRESS` | overrides [`metrics_bind_address`](Self::metrics_bind_address); `:8443` in a pod unless set |
+    /// | `--metrics-secure[=BOOL]` | overrides [`metrics_secure`](Self::metrics_secure) |
+    /// | `--metrics-cert-path DIR`, `--metrics-cert-name FILE`, `--metrics-cert-key FILE` | override [`metrics_certificate`](Self::metrics_certificate) |
+    /// | `--health-probe-bind-address ADDRESS` | overrides [`health_probe_bind_address`](Self::health_probe_bind_address); `:8081` in a pod unless set |
     /// | `--log-level LEVEL` | see [`logging::init`](crate::logging::init) |
     /// | `--log-format text\|json` | see [`LogFormat`](crate::logging::LogFormat) |
     /// | `--webhook-port PORT`, `--webhook-bind-address ADDRESS`, `--webhook-cert-path DIR`, `--webhook-cert-name FILE`, `--webhook-cert-key FILE` | override [`webhooks`](Self::webhooks) |
@@ -269,6 +327,7 @@ impl ManagerBuilder {
     /// Applies the flags that are given.
     fn with(mut self, args: Args) -> Self {
         self.client_limit = args.client_limit().or(self.client_limit);
+        self.servers = args.servers.apply(self.servers, connect::in_pod());
         self.webhooks = args.webhooks.apply(self.webhooks);
         self.kubeconfig = args.kubeconfig.or(self.kubeconfig);
         self.context = args.context.or(self.context);
@@ -322,6 +381,7 @@ impl ManagerBuilder {
     fn over(self, transport: Transport) -> Manager {
         #[cfg(feature = "otel")]
         let observer = self.observer();
+        let servers = self.servers;
         let mut random = self.seed.map_or_else(Random::from_entropy, Random::new);
         let mut options = self.cache;
         options.seed = options.seed.or_else(|| Some(random.next()));
@@ -361,10 +421,12 @@ impl ManagerBuilder {
             name,
             grace_period: self.grace_period,
             cached_types: Mutex::default(),
+            servers: Servers::default(),
             event_writer,
             stop: CancellationToken::new(),
         }));
         collect::register(&manager.0);
+        servers::register(&manager.0, servers);
         manager
     }
 

@@ -1,7 +1,11 @@
 //! Readiness of a manager.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use crate::cache::Cache;
 use crate::controller::{ControllerHandle, Phase};
+use crate::kind::Kind;
 use crate::leader::LeaderElectionHandle;
 use crate::webhook::Webhooks;
 
@@ -50,6 +54,27 @@ impl Readiness {
     }
 }
 
+/// A watch that delivered nothing for this long is not alive: servers end watches within a minute.
+const SILENT_MAX: Duration = Duration::from_secs(300);
+
+/// A reconcile that runs this long after its timeout blocks its thread.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// Returns the checks of `/healthz` and their problems.
+pub(super) fn liveness(controllers: &[ControllerHandle]) -> Vec<(String, Option<String>)> {
+    let stuck = controllers.iter().find_map(|controller| {
+        let (key, running) = controller.queue().snapshot().longest_running?;
+        let limit = controller.reconcile_timeout().saturating_add(STUCK_AFTER);
+        (running > limit).then(|| {
+            let name = controller.name();
+            format!(
+                "the reconcile of {key} by {name} runs since {running:?} and ignores its timeout"
+            )
+        })
+    });
+    vec![("workers".to_owned(), stuck)]
+}
+
 pub(super) fn of(
     controllers: &[ControllerHandle],
     cache: &Cache,
@@ -57,7 +82,7 @@ pub(super) fn of(
     webhooks: &Webhooks,
 ) -> Readiness {
     let controllers = controllers.iter().map(|controller| Check {
-        name: format!("controller {}", controller.name()),
+        name: format!("controller/{}", controller.name()),
         problem: match controller.phase() {
             // A standby is ready to take over.
             Phase::Running | Phase::Standby => None,
@@ -67,16 +92,23 @@ pub(super) fn of(
             Phase::Stopped => Some("stopped".to_owned()),
         },
     });
+    let ages = cache.stats().types.into_iter().map(|stats| (stats.kind, stats.watch_age));
+    let ages: BTreeMap<_, _> = ages.collect();
+    let silent = |kind: &Kind| {
+        let age = ages.get(kind).copied().flatten().filter(|age| *age > SILENT_MAX)?;
+        Some(format!("the watch has delivered nothing for {} seconds", age.as_secs()))
+    };
     let informers = cache.health().into_iter().map(|health| Check {
-        name: format!("cache of {}", health.kind),
+        name: format!("informer/{}", health.kind),
         problem: match health.failure {
             _ if health.absent => None,
             Some(failure) => Some(failure.to_string()),
-            None => (!health.synced).then(|| "not synced".to_owned()),
+            None if !health.synced => Some("not synced".to_owned()),
+            None => silent(&health.kind),
         },
     });
     let elections = elections.iter().map(|election| Check {
-        name: format!("leader election {}", election.lease()),
+        name: format!("leader-election/{}", election.lease()),
         problem: election.check().err(),
     });
     let webhooks = webhooks.problem().into_iter();

@@ -35,7 +35,6 @@ impl Tls {
     ///
     /// # Errors
     /// Never in practice; see [`new`](Self::new).
-    #[cfg_attr(not(test), expect(dead_code, reason = "for metrics"))]
     pub(crate) fn self_signed(names: &[&str], clock: &Clock) -> Result<Self, Error> {
         let names = names.iter().map(|name| (*name).to_owned());
         let clock = wall_clock(clock);

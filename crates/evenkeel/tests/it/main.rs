@@ -44,6 +44,8 @@ mod metrics;
 
 mod nulls;
 
+mod observe;
+
 mod outages;
 
 mod owners;

@@ -14,7 +14,7 @@ use evenkeel::prelude::*;
 use crate::harness::{World, each};
 
 /// Set in the child process.
-const ROLE: &str = "EVENKEEL_TESTED_BY_SIGNALS";
+pub(crate) const ROLE: &str = "EVENKEEL_TESTED_BY_SIGNALS";
 /// The timeout for output of the child process.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -127,8 +127,8 @@ fn operator() {
     });
 }
 
-/// The child process of the operator.
-struct Operator {
+/// The child process of the operator; killed when dropped.
+pub(crate) struct Operator {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -136,7 +136,7 @@ struct Operator {
 
 impl Operator {
     /// Starts the test of this name as the operator.
-    fn start(test: &str) -> Self {
+    pub(crate) fn start(test: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([test, "--exact", "--nocapture"])
             .env(ROLE, "operator")
@@ -163,7 +163,11 @@ impl Operator {
         }
     }
 
-    fn expect_output(&self, expected: &str) {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn expect_output(&self, expected: &str) {
         assert_eq!(self.next().as_deref(), Some(expected));
     }
 
