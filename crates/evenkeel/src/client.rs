@@ -40,6 +40,8 @@ mod wait;
 
 mod warnings;
 
+mod withhold;
+
 mod write;
 
 use std::sync::Arc;

@@ -225,6 +225,11 @@ impl Kind {
         self.group() == group && self.kind() == kind
     }
 
+    /// Returns whether objects of the kind contain credentials, which must not be printed.
+    pub(crate) fn is_confidential(&self) -> bool {
+        self.is("", "Secret") || self.is("authentication.k8s.io", "TokenReview")
+    }
+
     /// Returns the URL path of the group and version.
     pub(crate) fn group_version_path(&self) -> String {
         match self.group() {

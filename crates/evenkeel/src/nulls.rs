@@ -30,7 +30,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json:
 /// Returns why an object of `kind` does not decode. The errors of serde quote the value, which must
 /// not be printed if it is part of a Secret.
 pub(crate) fn message(kind: &Kind, error: &serde_json::Error) -> String {
-    if !kind.is("", "Secret") {
+    if !kind.is_confidential() {
         return error.to_string();
     }
     let (line, column) = (error.line(), error.column());

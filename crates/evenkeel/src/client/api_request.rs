@@ -16,6 +16,7 @@ use tracing::field::Empty;
 
 use super::Client;
 use super::error::{Error, ErrorKind};
+use super::withhold::withhold;
 use crate::error::{BoxError, chain};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -144,7 +145,8 @@ impl ApiRequest {
                 if head.status.is_success() {
                     return Ok(bytes);
                 }
-                let status = Box::new(error_status(head.status, &head.headers, &bytes));
+                let status = error_status(head.status, &head.headers, &bytes);
+                let status = Box::new(withhold(&request_info.kind, status));
                 Err(ErrorKind::Api { request_info, status }.into())
             }
             Err(source) => {

@@ -89,7 +89,6 @@ struct Numbers {
     data: BTreeMap<String, u32>,
 }
 
-#[ignore = "not proven yet: run it and fix what it finds"]
 #[tokio::test(start_paused = true)]
 async fn data_of_secrets_is_emitted_nowhere() {
     const STORED: &str = "canary-stored-7d1f";
