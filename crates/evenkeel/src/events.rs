@@ -204,6 +204,15 @@ pub(crate) fn reference(
 }
 
 impl EventSender {
+    pub(crate) fn counts(&self) -> EventCounts {
+        let Counters { written, merged, dropped } = &*self.counters;
+        EventCounts {
+            written: written.load(Ordering::Relaxed),
+            merged: merged.load(Ordering::Relaxed),
+            dropped: dropped.load(Ordering::Relaxed),
+        }
+    }
+
     /// Returns a recorder of events as `component`, which are written with `client`.
     pub(crate) fn recorder(&self, component: &str, client: Client) -> EventRecorder {
         EventRecorder { reporting_controller: component.into(), client, sender: self.clone() }
@@ -253,12 +262,7 @@ impl EventRecorder {
     /// Returns the counts of all recorders of the manager.
     #[must_use]
     pub fn counts(&self) -> EventCounts {
-        let counters = &self.sender.counters;
-        EventCounts {
-            written: counters.written.load(Ordering::Relaxed),
-            merged: counters.merged.load(Ordering::Relaxed),
-            dropped: counters.dropped.load(Ordering::Relaxed),
-        }
+        self.sender.counts()
     }
 }
 

@@ -40,6 +40,7 @@
 //! | `evenkeel_workqueue_delayed`: keys that wait for their delay | `name`, `controller` |
 //! | `evenkeel_informer_objects`, `evenkeel_informer_bytes`, `evenkeel_informer_synced`, `evenkeel_informer_lists_total`, `evenkeel_informer_relists_total`, `evenkeel_informer_watch_age_seconds`, `evenkeel_informer_watch_failures_total`, `evenkeel_informer_decode_errors_total`, `evenkeel_informer_buffered_events`, `evenkeel_informer_own_writes`, `evenkeel_informer_own_write_reads_total` | `group`, `version`, `kind` |
 //! | `evenkeel_cache_decoded_bytes` | |
+//! | `evenkeel_events_total` | `result`: `written`, `merged`, `dropped` |
 //! | `evenkeel_build_info` | `version` |
 //!
 //! Native histograms are not exported: the text format cannot represent them.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Inner;
+use crate::events::EventCounts;
 use crate::metrics::{Description, Kind, Samples};
 
 /// The number of priorities that become labels, as in controller-runtime; a controller that makes up
@@ -82,6 +83,12 @@ const INFORMERS: [Description; 12] = [
     gauge("evenkeel_cache_decoded_bytes", "Approximate size of decoded objects.", &[]),
 ];
 
+const EVENTS: [Description; 1] = [counter(
+    "evenkeel_events_total",
+    "Recorded events by result: written, merged into an earlier one, or dropped.",
+    &["result"],
+)];
+
 /// Registers the collectors. They do not keep the manager alive.
 pub(super) fn register(inner: &Arc<Inner>) {
     let registry = &inner.environment.metrics.registry;
@@ -100,6 +107,15 @@ pub(super) fn register(inner: &Arc<Inner>) {
     };
     let registered = registry.collector(&QUEUES, queues);
     let registered = registered.and_then(|()| registry.collector(&INFORMERS, informers));
+    let weak = Arc::downgrade(inner);
+    let events = move |samples: &mut Samples<'_>| {
+        let Some(inner) = weak.upgrade() else { return };
+        let EventCounts { written, merged, dropped } = inner.environment.event_sender.counts();
+        for (result, count) in [("written", written), ("merged", merged), ("dropped", dropped)] {
+            samples.add("evenkeel_events_total", &[result], count as f64);
+        }
+    };
+    let registered = registered.and_then(|()| registry.collector(&EVENTS, events));
     registered.expect("names of this crate's metrics are valid and unique");
 }
 

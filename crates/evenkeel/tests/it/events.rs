@@ -54,6 +54,11 @@ async fn repeats_are_one_series_whose_count_is_written_at_its_end() {
     assert_eq!(events(&world).await.len(), 2);
     let counts = recorder.counts();
     assert_eq!((counts.written, counts.merged, counts.dropped), (2, 9, 0));
+    let metrics = manager.metrics().encode();
+    for line in ["{result=\"written\"} 2\n", "{result=\"merged\"} 9\n", "{result=\"dropped\"} 0\n"]
+    {
+        assert!(metrics.contains(&format!("evenkeel_events_total{line}")), "{metrics}");
+    }
     stop(&manager, running).await;
 }
 
