@@ -14,7 +14,6 @@ mod policy;
 
 mod trail;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -76,14 +75,13 @@ impl Audit {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Renders the numbers of events, by upstream's names.
-    pub(crate) fn render(&self, text: &mut String) {
-        for (name, help, count) in [
-            ("apiserver_audit_event_total", "Audit events that were recorded.", &self.accepted),
-            ("apiserver_audit_error_total", "Audit events that were dropped.", &self.dropped),
-        ] {
-            let count = count.load(Ordering::Relaxed);
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
-        }
+    /// Returns the number of events that the sink accepted.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of events that the sink dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 }

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use self::level::Level;
 use self::matching::Schema;
-pub(crate) use self::queue_set::Seats;
+pub(crate) use self::queue_set::{Counts, Seats};
 use crate::authz::Attributes;
 use crate::storage::{Range, Store};
 
@@ -146,9 +146,10 @@ impl FlowControl {
         *adjusted = Some(now);
     }
 
-    /// Renders the metrics of all levels, by upstream's names.
-    pub(crate) fn render(&self, text: &mut String) {
-        level::render(&self.configuration.read().levels, text);
+    /// Returns the names and counts of all levels.
+    pub(crate) fn counts(&self) -> Vec<(String, Counts)> {
+        let configuration = self.configuration.read();
+        configuration.levels.iter().map(|it| (it.name.clone(), it.queues.counts())).collect()
     }
 }
 

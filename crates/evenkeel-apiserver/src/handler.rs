@@ -35,7 +35,7 @@ where
     let query = Query::parse(parts.uri.query().unwrap_or(""));
     let route = route::route(&parts.method, parts.uri.path(), &query);
     core.compactor.run(&core.store).await;
-    let in_flight = core.metrics.begin(&route);
+    let in_flight = core.metrics.begin(&route, &query);
     let headers = parts.headers.clone();
     let pretty = negotiate::pretty(&headers, &query);
     let wants_head = parts.method == Method::HEAD;
@@ -122,11 +122,11 @@ where
     if wants_head {
         strip_body(&mut response);
     }
-    let code = response.status().as_u16();
+    let code = response.status();
     in_flight.end(&core.registry.snapshot(), code);
     match completion.into_inner() {
         Some(completion) => {
-            completion.trail().responded(code);
+            completion.trail().responded(code.as_u16());
             response.map(|body| body.with_completion(completion))
         }
         None => response,

@@ -1,42 +1,73 @@
-//! Metrics by upstream's names, in the Prometheus text format.
+//! Metrics of requests, by upstream's names. The registry is that of the whole server.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicI64, Ordering};
-
-use parking_lot::Mutex;
+use evenkeel_metrics::{Counter, Family, Gauge, Registry};
+use http::StatusCode;
 
 use crate::registry::Snapshot;
+use crate::request::query::Query;
 use crate::request::route::{self, Route};
 
 /// The metrics of the server.
-#[derive(Default)]
 pub(crate) struct Metrics {
-    requests: Mutex<BTreeMap<Labels, u64>>,
-    in_flight: AtomicI64,
+    pub(crate) registry: Registry,
+    requests: Family<Counter, 9>,
+    in_flight: Family<Gauge, 1>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// Names are valid and each is used once, which every test that creates a server checks.
+pub(crate) const VALID: &str = "names of this crate's metrics are valid and unique";
+
+#[derive(Clone, Debug, Default)]
 struct Labels {
     verb: &'static str,
+    dry_run: &'static str,
     group: String,
     version: String,
     resource: String,
     subresource: String,
     scope: &'static str,
-    code: u16,
 }
 
 /// A request in flight, until it is dropped.
 pub(crate) struct InFlightRequest<'a> {
     metrics: &'a Metrics,
     labels: Labels,
+    /// Requests of its kind that are in flight.
+    in_flight: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let registry = Registry::new();
+        let labels = [
+            "code",
+            "component",
+            "dry_run",
+            "group",
+            "resource",
+            "scope",
+            "subresource",
+            "verb",
+            "version",
+        ];
+        let requests =
+            registry.counters("apiserver_request_total", "Counter of apiserver requests.", labels);
+        let in_flight = registry.gauges(
+            "apiserver_current_inflight_requests",
+            "Requests being served.",
+            ["request_kind"],
+        );
+        let (requests, in_flight) = (requests.expect(VALID), in_flight.expect(VALID));
+        for kind in ["mutating", "readOnly"] {
+            in_flight.with([kind]).set(0.0);
+        }
+        Self { registry, requests, in_flight }
+    }
 }
 
 impl Metrics {
     /// Records a request in flight.
-    pub(crate) fn begin(&self, route: &Route) -> InFlightRequest<'_> {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn begin(&self, route: &Route, query: &Query) -> InFlightRequest<'_> {
         let labels = match route {
             Route::Resource(route) => Labels {
                 verb: match route.verb {
@@ -50,6 +81,7 @@ impl Metrics {
                     route::Verb::DeleteCollection => "DELETECOLLECTION",
                     route::Verb::Other => "other",
                 },
+                dry_run: if query.get("dryRun") == Some("All") { "All" } else { "" },
                 scope: match (&route.name, route.namespace.is_empty()) {
                     (Some(_), _) => "resource",
                     (None, false) => "namespace",
@@ -59,99 +91,94 @@ impl Metrics {
                 version: route.version.clone(),
                 resource: route.plural.clone(),
                 subresource: route.subresource.clone().unwrap_or_default(),
-                code: 0,
             },
             _ => Labels { verb: "GET", ..Labels::default() },
         };
-        InFlightRequest { metrics: self, labels }
-    }
-
-    pub(crate) fn render(&self, served: &Snapshot) -> String {
-        let mut text = String::new();
-        text.push_str("# HELP apiserver_request_total Counter of apiserver requests.\n");
-        text.push_str("# TYPE apiserver_request_total counter\n");
-        for (l, count) in &*self.requests.lock() {
-            let _ = writeln!(
-                text,
-                "apiserver_request_total{{code=\"{}\",component=\"apiserver\",group=\"{}\",\
-                 resource=\"{}\",scope=\"{}\",subresource=\"{}\",verb=\"{}\",version=\"{}\"}} {count}",
-                l.code, l.group, l.resource, l.scope, l.subresource, l.verb, l.version
-            );
-        }
-        text.push_str("# HELP apiserver_current_inflight_requests Requests being served.\n");
-        text.push_str("# TYPE apiserver_current_inflight_requests gauge\n");
-        let in_flight = self.in_flight.load(Ordering::Relaxed);
-        let _ = writeln!(text, "apiserver_current_inflight_requests {in_flight}");
-        text.push_str("# HELP apiserver_storage_objects Number of stored objects by resource.\n");
-        text.push_str("# TYPE apiserver_storage_objects gauge\n");
-        let mut counts = BTreeMap::new();
-        for resource in served.resources().filter(|r| r.is_stored()) {
-            counts.insert(resource.group_resource().to_string(), resource.table.len());
-        }
-        for (resource, count) in counts {
-            let _ = writeln!(text, "apiserver_storage_objects{{resource=\"{resource}\"}} {count}");
-        }
-        text
+        let kind = match labels.verb {
+            "GET" | "LIST" | "WATCH" => "readOnly",
+            _ => "mutating",
+        };
+        let in_flight = self.in_flight.with([kind]);
+        in_flight.inc();
+        InFlightRequest { metrics: self, labels, in_flight }
     }
 }
 
 impl InFlightRequest<'_> {
     /// Counts the request by its response code.
-    pub(crate) fn end(mut self, served: &Snapshot, code: u16) {
+    pub(crate) fn end(mut self, served: &Snapshot, code: StatusCode) {
         let mut labels = std::mem::take(&mut self.labels);
-        labels.code = code;
         // Only served resources become labels, or clients could create labels without bound.
         let resource = served.resource(&labels.group, &labels.version, &labels.resource);
         let known = resource.is_some_and(|resource| {
             labels.subresource.is_empty() || resource.subresource(&labels.subresource).is_some()
         });
         if !known {
-            labels = Labels { verb: labels.verb, code, ..Labels::default() };
+            labels = Labels { verb: labels.verb, ..Labels::default() };
         }
-        let mut requests = self.metrics.requests.lock();
-        *requests.entry(labels).or_default() += 1;
+        let Labels { verb, dry_run, group, version, resource, subresource, scope } = &labels;
+        let values = [
+            code.as_str(),
+            "apiserver",
+            dry_run,
+            group,
+            resource,
+            scope,
+            subresource,
+            verb,
+            version,
+        ];
+        self.metrics.requests.with(values).inc();
     }
 }
 
 impl Drop for InFlightRequest<'_> {
     fn drop(&mut self) {
-        self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.in_flight.dec();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_metrics::text::parse;
+
     use super::*;
-    use crate::registry::Registry;
-    use crate::request::query::Query;
+    use crate::registry;
     use crate::storage::Store;
 
-    fn record(metrics: &Metrics, path: &str, code: u16) {
-        let served =
-            Registry::new(&Store::in_memory(&Default::default()), &Default::default()).snapshot();
+    fn record(metrics: &Metrics, path: &str, code: StatusCode) {
+        let store = Store::in_memory(&Default::default());
+        let served = registry::Registry::new(&store, &Default::default()).snapshot();
         let route = route::route(&http::Method::GET, path, &Query::default());
-        metrics.begin(&route).end(&served, code);
+        metrics.begin(&route, &Query::default()).end(&served, code);
+    }
+
+    fn in_flight(metrics: &Metrics) -> f64 {
+        metrics.in_flight.with(["readOnly"]).get()
     }
 
     #[test]
     fn dropped_request_is_not_in_flight() {
         let metrics = Metrics::default();
-        let dropped = metrics.begin(&Route::Path);
-        assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 1);
+        let dropped = metrics.begin(&Route::Path, &Query::default());
+        assert_eq!(in_flight(&metrics), 1.0);
         drop(dropped);
-        assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);
-        record(&metrics, "/api/v1/pods", 200);
-        assert_eq!(metrics.in_flight.load(Ordering::Relaxed), 0);
+        assert_eq!(in_flight(&metrics), 0.0);
+        record(&metrics, "/api/v1/pods", StatusCode::OK);
+        assert_eq!(in_flight(&metrics), 0.0);
     }
 
     #[test]
     fn unserved_names_do_not_become_labels() {
         let metrics = Metrics::default();
         for n in 0..9 {
-            record(&metrics, &format!("/apis/x{n}.io/v1/things"), 413);
-            record(&metrics, &format!("/api/v1/namespaces/a/pods/b/sub{n}"), 404);
-            record(&metrics, "/api/v1/pods", 200);
+            record(&metrics, &format!("/apis/x{n}.io/v1/things"), StatusCode::PAYLOAD_TOO_LARGE);
+            let path = format!("/api/v1/namespaces/a/pods/b/sub{n}");
+            record(&metrics, &path, StatusCode::NOT_FOUND);
+            record(&metrics, "/api/v1/pods", StatusCode::OK);
         }
-        assert_eq!(metrics.requests.lock().len(), 3);
+        let families = parse(&metrics.registry.encode()).unwrap();
+        let requests = families.iter().find(|it| it.name == "apiserver_request_total").unwrap();
+        assert_eq!(requests.samples.iter().map(|it| it.value).collect::<Vec<_>>(), [9.0; 3]);
     }
 }

@@ -69,7 +69,7 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         ["openid", "v1", "jwks"] => {
             issuer_document(core.authenticator.service_accounts.jwks(), "application/jwk-set+json")
         }
-        ["metrics"] => Ok(text(metrics(core), "text/plain; version=0.0.4")),
+        ["metrics"] => Ok(text(core.metrics.registry.encode(), evenkeel_metrics::CONTENT_TYPE)),
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             health::respond(core, &request.query, endpoint, &check.join("/"))
         }
@@ -136,16 +136,6 @@ fn handle(core: &Arc<Core>, request: &Authorized) -> Result<Response<Body>, Stat
         }
         _ => Err(Status::page_not_found()),
     }
-}
-
-/// Renders all metrics.
-fn metrics(core: &Core) -> String {
-    let mut text = core.metrics.render(&core.registry.snapshot());
-    core.flow_control.render(&mut text);
-    if let Some(audit) = &core.audit {
-        audit.render(&mut text);
-    }
-    text
 }
 
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");

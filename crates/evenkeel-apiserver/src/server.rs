@@ -6,6 +6,8 @@ mod authority;
 
 mod authorization;
 
+mod collect;
+
 mod grants;
 
 mod service;
@@ -519,6 +521,7 @@ impl Builder {
             stopping: self.stop_with.unwrap_or(stops),
             store,
         });
+        collect::register(&core);
         bootstrap::run(&core, apiserver_address, &service_cidr)
             .await
             .map_err(|status| BuildError::Bootstrap(status.message().to_owned()))?;

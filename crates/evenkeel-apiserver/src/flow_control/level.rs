@@ -1,6 +1,5 @@
 //! The priority levels: their shares of the seats, and what they do with requests beyond them.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use http::HeaderValue;
@@ -154,53 +153,4 @@ impl Level {
         let part = (self.bounds.nominal as f64 * SEATS_OF_A_REQUEST).ceil() as usize;
         Some(part.min(self.bounds.nominal / hand_size.max(1)).max(1))
     }
-}
-
-/// Renders the metrics of the levels.
-pub(super) fn render(levels: &[Arc<Level>], text: &mut String) {
-    let counts: Vec<_> = levels.iter().map(|level| (&level.name, level.queues.counts())).collect();
-    let mut metric = |name: &str, kind: &str, help: &str, values: Vec<(String, u64)>| {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (labels, value) in values {
-            let _ = writeln!(text, "{name}{{{labels}}} {value}");
-        }
-    };
-    let label = |name: &str| format!("priority_level=\"{name}\"");
-    let by_level = |value: &dyn Fn(&super::queue_set::Counts) -> u64| {
-        counts.iter().map(|(name, counts)| (label(name), value(counts))).collect()
-    };
-    metric(
-        "apiserver_flowcontrol_current_executing_requests",
-        "gauge",
-        "Requests that occupy seats of a priority level.",
-        by_level(&|counts| counts.executing as u64),
-    );
-    metric(
-        "apiserver_flowcontrol_current_inqueue_requests",
-        "gauge",
-        "Requests in the queues of a priority level.",
-        by_level(&|counts| counts.waiting as u64),
-    );
-    metric(
-        "apiserver_flowcontrol_current_limit_seats",
-        "gauge",
-        "Seats of a priority level, with lent and borrowed ones.",
-        by_level(&|counts| counts.limit as u64),
-    );
-    metric(
-        "apiserver_flowcontrol_dispatched_requests_total",
-        "counter",
-        "Requests that a priority level served.",
-        by_level(&|counts| counts.dispatched),
-    );
-    let rejected = counts.iter().flat_map(|(name, counts)| {
-        [("queue-full", counts.rejected), ("time-out", counts.timed_out)]
-            .map(|(reason, count)| (format!("{},reason=\"{reason}\"", label(name)), count))
-    });
-    metric(
-        "apiserver_flowcontrol_rejected_requests_total",
-        "counter",
-        "Requests that a priority level rejected.",
-        rejected.collect(),
-    );
 }

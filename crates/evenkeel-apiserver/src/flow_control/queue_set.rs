@@ -73,13 +73,13 @@ struct Waiting {
 
 /// The requests of a priority level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) dispatched: u64,
-    pub(super) rejected: u64,
-    pub(super) timed_out: u64,
-    pub(super) executing: usize,
-    pub(super) waiting: usize,
-    pub(super) limit: usize,
+pub(crate) struct Counts {
+    pub(crate) dispatched: u64,
+    pub(crate) rejected: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) executing: usize,
+    pub(crate) waiting: usize,
+    pub(crate) limit: usize,
 }
 
 /// Seats that a request occupies until it is dropped.
