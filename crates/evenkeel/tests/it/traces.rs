@@ -91,6 +91,7 @@ struct KeyValue {
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::enum_variant_names, reason = "the names of the format")]
 enum AnyValue {
     StringValue(String),
     IntValue(String),
