@@ -12,6 +12,7 @@ use appservice::scenario::{self, Environment, Progress};
 use clap::Parser;
 use evenkeel::Manager;
 use evenkeel::leader::LeaderElection;
+use evenkeel::manager::BindAddress;
 use evenkeel::webhook::WebhookOptions;
 use evenkeel_cluster::Cluster;
 use tokio::task::JoinSet;
@@ -43,6 +44,12 @@ struct Arguments {
     /// Serve the webhooks, in a pod of the cluster (always done on the cluster in this process)
     #[arg(long)]
     webhooks: bool,
+    /// Serve /metrics at this address, as in :8443 or 127.0.0.1:8080 (0: not at all)
+    #[arg(long, value_name = "ADDRESS", default_value = "0")]
+    metrics_bind_address: BindAddress,
+    /// Serve /healthz and /readyz at this address (0: not at all)
+    #[arg(long, value_name = "ADDRESS", default_value = "0")]
+    health_probe_bind_address: BindAddress,
     /// Directory of the fake DNS zone, one file per record
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
@@ -97,6 +104,8 @@ async fn run_on_existing_cluster(arguments: &Arguments) -> anyhow::Result<ExitCo
             true => WebhookOptions::new(),
             false => WebhookOptions::new().disabled(),
         })
+        .metrics_bind_address(arguments.metrics_bind_address)
+        .health_probe_bind_address(arguments.health_probe_bind_address)
         .connect()
         .await?;
     if arguments.install {

@@ -1,7 +1,6 @@
 //! Several processes of the operator on one cluster: who acts when the leader is stopped or killed.
 //!
-//! Each process has a DNS zone of its own, so its records show what it did. The slow ones run with
-//! `cargo test -p appservice --test replicas -- --ignored --nocapture`.
+//! Each process has a DNS zone of its own, so its records show what it did.
 
 #![cfg(unix)]
 #![expect(
@@ -19,6 +18,7 @@ use appservice::operator::{AppService, AppServiceSpec};
 use evenkeel_cluster::Cluster;
 use kube::Api;
 use kube::api::PostParams;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 /// One process of the operator.
@@ -156,28 +156,34 @@ async fn a_terminated_leader_hands_over_and_exits_cleanly() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "waits for leases to expire: a minute of real time"]
 async fn killed_and_frozen_leaders_are_replaced() {
+    // Together, since each waits for a lease to expire.
+    let mut cases = JoinSet::new();
     for count in [2, 3] {
         for signal in ["TERM", "KILL", "STOP"] {
-            let test = format!("replicas-{signal}-{count}");
-            let mut fixture = Fixture::start(&test, count).await;
-            let (leader, successor, took) = fixture.hand_over(signal).await;
-            assert!(took < Duration::from_secs(20), "{took:?}");
-            if signal == "STOP" {
-                fixture.replicas[leader].signal("CONT");
-                let status = fixture.replicas[leader].exit().await;
-                assert_eq!(status.code(), Some(2), "it has lost the lease");
-                let log = fs::read_to_string(fixture.folder.join(format!("log-{leader}"))).unwrap();
-                assert!(log.contains("leader election lost"), "{log}");
-                // Kubernetes restarts it.
-                let number = fixture.replicas.len();
-                let restarted = Replica::start(&fixture.kubeconfig, &fixture.folder, number);
-                fixture.replicas.push(restarted);
-                sleep(Duration::from_secs(2)).await;
-            }
-            fixture.only("after", successor);
-            fixture.stop().await;
+            cases.spawn(is_replaced(signal, count));
         }
     }
+    cases.join_all().await;
+}
+
+/// Sends a signal to the leader of `count` processes: another one acts, and it does not.
+async fn is_replaced(signal: &str, count: usize) {
+    let mut fixture = Fixture::start(&format!("replicas-{signal}-{count}"), count).await;
+    let (leader, successor, took) = fixture.hand_over(signal).await;
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    if signal == "STOP" {
+        fixture.replicas[leader].signal("CONT");
+        let status = fixture.replicas[leader].exit().await;
+        assert_eq!(status.code(), Some(2), "it has lost the lease");
+        let log = fs::read_to_string(fixture.folder.join(format!("log-{leader}"))).unwrap();
+        assert!(log.contains("leader election lost"), "{log}");
+        // Kubernetes restarts it.
+        let number = fixture.replicas.len();
+        let restarted = Replica::start(&fixture.kubeconfig, &fixture.folder, number);
+        fixture.replicas.push(restarted);
+        sleep(Duration::from_secs(2)).await;
+    }
+    fixture.only("after", successor);
+    fixture.stop().await;
 }
