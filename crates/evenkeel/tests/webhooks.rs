@@ -1,4 +1,5 @@
-//! Webhooks of a manager, called by the embedded API server over TLS, in real time.
+//! Webhooks of a manager, called over TLS, in real time: by the embedded API server, and by a real
+//! kube-apiserver if available.
 
 #![expect(clippy::unwrap_used, reason = "that is how a test fails")]
 
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use evenkeel::k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use evenkeel::kube::api::{DeleteParams, PostParams};
+use evenkeel::kube::config::Kubeconfig;
 use evenkeel::kube::{self, Api};
 use evenkeel::manager::RunError;
 use evenkeel::prelude::*;
@@ -22,6 +24,10 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How long a server may take to notice a configuration.
+const NOTICED: Duration = Duration::from_secs(60);
 
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "example.com", version = "v1", kind = "Gadget", namespaced)]
@@ -74,10 +80,14 @@ fn map(name: &str) -> ConfigMap {
 /// A server that calls webhooks on loopback addresses, with the namespace of the operator.
 async fn server() -> ApiServer {
     let server = ApiServer::builder().build().await.unwrap();
-    let namespaces: Api<Namespace> = Api::all(admin(&server));
+    create_namespace(&admin(&server)).await;
+    server
+}
+
+async fn create_namespace(admin: &kube::Client) {
+    let namespaces: Api<Namespace> = Api::all(admin.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": "op-system"}})).unwrap();
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-    server
 }
 
 fn admin(server: &ApiServer) -> kube::Client {
@@ -95,7 +105,11 @@ fn options() -> WebhookOptions {
 }
 
 fn manager(server: &ApiServer, options: WebhookOptions) -> Manager {
-    Manager::builder("op").webhooks(options).build(admin(server))
+    manager_of(&admin(server), options)
+}
+
+fn manager_of(admin: &kube::Client, options: WebhookOptions) -> Manager {
+    Manager::builder("op").webhooks(options).build(admin.clone())
 }
 
 fn maps(server: &ApiServer) -> Api<ConfigMap> {
@@ -121,34 +135,58 @@ fn user(request: &AdmissionRequest) -> &str {
 #[tokio::test]
 async fn webhooks_are_called_over_tls_with_certificates_of_their_own() {
     let server = server().await;
-    let manager = manager(&server, options());
+    called_over_tls(&admin(&server)).await;
+}
+
+async fn called_over_tls(admin: &kube::Client) {
+    let manager = manager_of(admin, options());
     manager.webhook::<ConfigMap>().defaulter(immutable).validator(named).register().unwrap();
     assert!(!manager.readiness().is_ready());
     let running = start(&manager);
     manager.wait_until_synced().await.unwrap();
     assert!(manager.readiness().is_ready());
 
+    let maps: Api<ConfigMap> = Api::namespaced(admin.clone(), "default");
     let params = PostParams::default();
-    let created = maps(&server).create(&params, &map("good")).await.unwrap();
-    assert_eq!(created.immutable, Some(true));
-    let denied = maps(&server).create(&params, &map("bad")).await.unwrap_err();
-    let denied = denied.to_string();
+    // A server notices the configurations with a delay.
+    let created = timeout(NOTICED, async {
+        for number in 0.. {
+            let created = maps.create(&params, &map(&format!("good-{number}"))).await.unwrap();
+            if created.immutable == Some(true) {
+                break;
+            }
+        }
+    });
+    created.await.expect("the defaulter is called");
+    let denied = timeout(NOTICED, async {
+        loop {
+            match maps.create(&params, &map("bad")).await {
+                Err(denied) => break denied.to_string(),
+                Ok(_) => drop(maps.delete("bad", &DeleteParams::default()).await.unwrap()),
+            }
+        }
+    });
+    let denied = denied.await.expect("the validator is called");
     assert!(denied.contains("admission webhook \"vconfigmap-v1.core.k8s.io\" denied"), "{denied}");
     assert!(denied.contains("may not create this"), "{denied}");
 
     // Objects of the operator's own namespace are not sent to it.
-    let own: Api<ConfigMap> = Api::namespaced(admin(&server), "op-system");
+    let own: Api<ConfigMap> = Api::namespaced(admin.clone(), "op-system");
     own.create(&params, &map("bad")).await.unwrap();
     stop(&manager, running).await;
-    let refused = maps(&server).create(&params, &map("late")).await.unwrap_err().to_string();
+    let refused = maps.create(&params, &map("late")).await.unwrap_err().to_string();
     assert!(refused.contains("failed calling webhook"), "{refused}");
 }
 
 #[tokio::test]
 async fn conversion_webhooks_serve_before_the_caches_of_the_same_manager_sync() {
     let server = server().await;
+    converts_for_its_own_caches(&admin(&server)).await;
+}
+
+async fn converts_for_its_own_caches(admin: &kube::Client) {
     let conversion = || Conversion::hub::<Gadget>().spoke::<OldGadget>();
-    let manager = manager(&server, options());
+    let manager = manager_of(admin, options());
     manager.conversion(conversion()).unwrap();
     // Stored in the version of the spoke, so that the list of the cache needs the webhook.
     let mut crd = conversion().crd().unwrap();
@@ -158,7 +196,7 @@ async fn conversion_webhooks_serve_before_the_caches_of_the_same_manager_sync() 
     manager.client().install_crd_from(&crd).await.unwrap();
     let old = json!({"apiVersion": "example.com/v1beta1", "kind": "Gadget",
         "metadata": {"name": "a"}, "spec": {"colour": "red"}});
-    let olds: Api<OldGadget> = Api::namespaced(admin(&server), "default");
+    let olds: Api<OldGadget> = Api::namespaced(admin.clone(), "default");
     olds.create(&PostParams::default(), &serde_json::from_value(old).unwrap()).await.unwrap();
 
     manager.caches::<Gadget>(TypeOptions::new()).unwrap();
@@ -167,6 +205,24 @@ async fn conversion_webhooks_serve_before_the_caches_of_the_same_manager_sync() 
     let cached = manager.client().get::<Gadget>(&Key::namespaced("default", "a")).await.unwrap();
     assert_eq!(cached.unwrap().spec.color, "red");
     stop(&manager, running).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_kube_apiserver_calls_the_webhooks() {
+    let binaries = match evenkeel_upstream::locate() {
+        Ok(binaries) => binaries,
+        Err(reason) => return eprintln!("skipped 2 stories: {reason}"),
+    };
+    let options = evenkeel_upstream::Options::default();
+    let cluster = evenkeel_upstream::Cluster::start(&binaries, &options).await.unwrap();
+    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
+    let mut config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+    config.default_retry = false;
+    let admin = kube::Client::try_from(config).unwrap();
+    create_namespace(&admin).await;
+    converts_for_its_own_caches(&admin).await;
+    called_over_tls(&admin).await;
 }
 
 /// Waits within a validation until it is released.
