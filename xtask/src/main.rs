@@ -2,7 +2,7 @@
 
 mod campaign;
 
-mod contend;
+mod go;
 
 mod package;
 
@@ -23,6 +23,7 @@ tasks:
   contend  let client-go and the runtime compete for one Lease (needs Go)
   package  package the published crates, and build and test an operator with them
   policy   generate the table of bootstrap roles and bindings from an upstream kube-apiserver
+  scrape   let Prometheus' parser and promtool read the metrics (needs Go)
   tidy     check the source tree (`tidy --graph CRATE` prints the modules of a crate)
   types    generate the tables of built-in types and of their names in error messages
   upstream build, start or find upstream etcd and kube-apiserver (see `upstream help`)";
@@ -32,9 +33,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done: Result<(), Box<dyn std::error::Error>> = match arguments.first().map(String::as_str) {
         Some("campaign") => campaign::run(&arguments[1..]),
-        Some("contend") => contend::run(),
+        Some("contend") => go::CONTEND.run(),
         Some("package") => package::run(&arguments[1..]),
         Some("policy") => policy::write(),
+        Some("scrape") => go::SCRAPE.run(),
         Some("tidy") => tidy::run(&arguments[1..]),
         Some("types") => types::write().map_err(Into::into),
         Some("upstream") => upstream::run(&arguments[1..]),

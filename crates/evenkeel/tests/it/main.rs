@@ -59,6 +59,8 @@ mod reconciles;
 
 mod scenarios;
 
+mod scrape;
+
 mod signals;
 
 mod sources;
