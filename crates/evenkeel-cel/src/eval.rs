@@ -115,10 +115,14 @@ impl<'a> Evaluator<'a, '_> {
 
     #[inline]
     fn resolve(&mut self, path: &'a Path) -> Outcome<'a> {
+        let mut steps = &path.steps[..];
         let value = match &path.root {
-            Root::Variable(at, name) => match self.activation.variable(*at) {
-                Some(value) => value?,
-                None => return Err(Error::new(format!("no such attribute(s): {name}"))),
+            Root::Variable(at, name) => match self.computed_field(*at, &mut steps)? {
+                Some(value) => value,
+                None => match self.activation.variable(*at) {
+                    Some(value) => value?,
+                    None => return Err(Error::new(format!("no such attribute(s): {name}"))),
+                },
             },
             Root::Local(slot) => self.local(*slot)?,
             Root::Value(node) => self.eval(node)?,
@@ -131,16 +135,37 @@ impl<'a> Evaluator<'a, '_> {
                 self.uncounted(branch)?
             }
         };
-        if path.steps.is_empty() {
+        if steps.is_empty() {
             return Ok(value);
         }
-        let value = self.steps(value, &path.steps)?;
+        let value = self.steps(value, steps)?;
         if path.presence
             && let Value::Optional(value) = &value
         {
             return Ok(Value::Bool(value.is_some()));
         }
         Ok(value)
+    }
+
+    /// The first field of a variable whose fields are computed when they are read.
+    fn computed_field(
+        &mut self,
+        variable: usize,
+        steps: &mut &'a [Step],
+    ) -> Result<Option<Value<'a>>, Error> {
+        let Some((Step { key: Key::Const(Value::String(name)), optional, presence }, rest)) =
+            steps.split_first()
+        else {
+            return Ok(None);
+        };
+        let Some(found) = self.activation.field(variable, name) else { return Ok(None) };
+        self.charge(1)?;
+        *steps = rest;
+        Ok(Some(match found? {
+            _ if *presence => Value::Bool(true),
+            value if *optional => Value::optional(Some(value)),
+            value => value,
+        }))
     }
 
     fn uncounted(&mut self, node: &'a Node) -> Outcome<'a> {

@@ -9,7 +9,9 @@
 //! | compile | [`Env::compile`], [`Ast`], [`Issues`] |
 //! | evaluate against values | [`Program`], [`Value`], [`Error`] |
 //! | bound what an evaluation may cost | [`cost`] |
+//! | expressions of webhooks and admission policies | [`admission`] |
 
+pub mod admission;
 pub mod cost;
 pub mod schema;
 

@@ -23,6 +23,13 @@ struct Inner {
 pub trait Activation<'a> {
     /// The value of the variable at this position; `None` if it has none.
     fn variable(&self, index: usize) -> Option<Result<Value<'a>, Error>>;
+
+    /// The value of a field of the variable at this position, for variables whose fields are computed
+    /// when they are read; `None` if the field is one of the variable's value.
+    fn field(&self, index: usize, name: &str) -> Option<Result<Value<'a>, Error>> {
+        let _ = (index, name);
+        None
+    }
 }
 
 impl<'a> Activation<'a> for [Value<'a>] {

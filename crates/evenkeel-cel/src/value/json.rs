@@ -6,7 +6,61 @@ use serde_json::Value as Json;
 
 use super::{List, Map, Object};
 use crate::schema::Schema;
-use crate::{Duration, Timestamp, Value};
+use crate::{Duration, Error, Timestamp, Value};
+
+impl Value<'_> {
+    /// The value as JSON: bytes are base64, durations and timestamps strings, and whole doubles
+    /// integers. Fails for types that JSON does not have and for maps whose keys are not strings.
+    pub fn to_json(&self) -> Result<Json, Error> {
+        Ok(match self {
+            Value::Null | Value::Optional(None) => Json::Null,
+            Value::Bool(value) => Json::Bool(*value),
+            Value::Int(value) => Json::from(*value),
+            Value::Uint(value) => Json::from(*value),
+            Value::Double(value) => number(*value)?,
+            Value::String(text) => Json::from(&**text),
+            Value::Bytes(bytes) => Json::from(STANDARD.encode(&**bytes)),
+            Value::Duration(value) => Json::from(value.to_string()),
+            Value::Timestamp(value) => Json::from(value.to_string()),
+            Value::List(list) => {
+                Json::Array(list.iter().map(|item| item.to_json()).collect::<Result<_, _>>()?)
+            }
+            Value::Map(map) => {
+                let entries = map.iter().map(|(key, value)| match &key {
+                    Value::String(key) => Ok((key.to_string(), value.to_json()?)),
+                    other => Err(Error::new(format!(
+                        "map key {other:?} is of type {}, not string",
+                        other.type_().name()
+                    ))),
+                });
+                Json::Object(entries.collect::<Result<_, _>>()?)
+            }
+            Value::Object(object) => {
+                let fields = object.fields().into_iter();
+                let fields = fields.map(|(name, value)| Ok((name.to_string(), value.to_json()?)));
+                Json::Object(fields.collect::<Result<_, Error>>()?)
+            }
+            Value::Optional(Some(value)) => value.to_json()?,
+            Value::Type(_) | Value::Opaque(_) => {
+                let type_ = self.type_();
+                let name = type_.name().rsplit('.').next().unwrap_or_default();
+                return Err(Error::new(format!(
+                    "type conversion error from '{name}' to '*structpb.Value'"
+                )));
+            }
+        })
+    }
+}
+
+/// A number without a fraction that an integer holds exactly is one.
+fn number(value: f64) -> Result<Json, Error> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() <= EXACT {
+        return Ok(Json::from(value as i64));
+    }
+    let number = serde_json::Number::from_f64(value);
+    number.map(Json::Number).ok_or_else(|| Error::new("JSON has no infinity and no NaN"))
+}
 
 impl<'a> Value<'a> {
     /// Reads JSON of a declared shape. Nothing is copied but base64 strings.

@@ -1,9 +1,8 @@
 //! Validates admission webhook configurations and admission policies.
-//!
-//! CEL expressions must be present but are not compiled.
 
 use std::collections::HashSet;
 
+use evenkeel_cel::admission::{Compiled, Compiler, Invalid, Purpose};
 use serde_json::Value;
 
 use super::checks::{self, SelectorValues};
@@ -117,15 +116,21 @@ fn resources(errs: &mut Errors, path: Path<'_>, rule: &Value) {
     }
 }
 
-fn match_conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value]) {
+/// Validates match conditions, which can use `params` if the policy has a `paramKind`.
+fn match_conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value], params: bool) {
+    let compiler = Compiler::new(params);
     if conditions.len() > 64 {
         errs.too_many(path, conditions.len(), 64);
     }
     let mut names = HashSet::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
-        if condition.text("expression").trim().is_empty() {
+        let expression = condition.text("expression").trim();
+        if expression.is_empty() {
             errs.required(path.child("expression"), "");
+        } else {
+            let compiled = compiler.compile(expression, Purpose::Condition);
+            self::compiled(errs, path.child("expression"), expression, compiled);
         }
         let name = condition.text("name");
         if name.is_empty() {
@@ -136,6 +141,15 @@ fn match_conditions(errs: &mut Errors, path: Path<'_>, conditions: &[Value]) {
         if !names.insert(name) {
             errs.duplicate(path.child("name"), name);
         }
+    }
+}
+
+/// Reports an expression that does not compile.
+fn compiled(errs: &mut Errors, path: Path<'_>, shown: &str, compiled: Compiled) {
+    match compiled {
+        Ok(_) => {}
+        Err(Invalid { detail, internal: true }) => errs.internal(path, detail),
+        Err(Invalid { detail, internal: false }) => errs.invalid(path, shown, detail),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use evenkeel_cel::admission::{Compiler, Purpose};
 use serde_json::Value;
 
 use super::super::checks::{self, SelectorValues};
@@ -9,7 +10,7 @@ use super::super::printed::{self, Printed, Ty};
 use super::super::read::Read;
 use super::super::report::{Errors, Path};
 use super::{
-    FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, match_conditions, metadata,
+    FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, compiled, match_conditions, metadata,
     rule_with_operations, selector,
 };
 use crate::names;
@@ -19,12 +20,12 @@ pub(super) fn validate(errs: &mut Errors, kind: &str, object: &Value, old: Optio
     let spec = object.at("spec");
     match kind {
         "ValidatingAdmissionPolicy" => {
-            policy(errs, spec, old);
-            validations(errs, object);
+            let compiler = policy(errs, spec, old, false);
+            validations(errs, object, &compiler);
         }
         "MutatingAdmissionPolicy" => {
-            policy(errs, spec, old);
-            mutations(errs, spec);
+            let compiler = policy(errs, spec, old, true);
+            mutations(errs, spec, &compiler);
         }
         "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
             binding(errs, spec, kind.starts_with("Mutating"));
@@ -33,8 +34,9 @@ pub(super) fn validate(errs: &mut Errors, kind: &str, object: &Value, old: Optio
     }
 }
 
-/// Validates what validating and mutating policies have in common.
-fn policy(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
+/// Validates what validating and mutating policies have in common. Returns a compiler with the
+/// variables of the policy.
+fn policy(errs: &mut Errors, spec: &Value, old: Option<&Value>, mutating: bool) -> Compiler {
     let path = Path::root("spec");
     if spec.has("failurePolicy") {
         let policy = spec.at("failurePolicy");
@@ -55,7 +57,7 @@ fn policy(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
         if constraints.list("resourceRules").is_empty() {
             errs.required(at.child("resourceRules"), "");
         }
-        if spec.has("mutations") || spec.has("reinvocationPolicy") {
+        if mutating {
             mutating_operations(errs, at, constraints);
         }
     }
@@ -66,9 +68,15 @@ fn policy(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
     });
     if !unchanged {
         let conditions = spec.list("matchConditions");
-        match_conditions(errs, path.child("matchConditions"), conditions);
+        match_conditions(errs, path.child("matchConditions"), conditions, !param.is_null());
     }
-    for (i, variable) in spec.list("variables").iter().enumerate() {
+    let variables = spec.list("variables");
+    // Without variables, validating policies cannot use `variables` at all.
+    let mut compiler = match mutating || !variables.is_empty() {
+        true => Compiler::of_policy(!param.is_null()),
+        false => Compiler::new(!param.is_null()),
+    };
+    for (i, variable) in variables.iter().enumerate() {
         let path = path.child("variables");
         let path = path.index(i);
         let name = variable.text("name");
@@ -77,10 +85,14 @@ fn policy(errs: &mut Errors, spec: &Value, old: Option<&Value>) {
         } else if !is_cel_identifier(name) {
             errs.invalid(path.child("name"), name, "must be a valid CEL identifier");
         }
-        if variable.text("expression").trim().is_empty() {
+        let expression = variable.text("expression");
+        if expression.trim().is_empty() {
             errs.required(path.child("expression"), "expression is not specified");
+        } else if let Err(invalid) = compiler.variable(name, expression) {
+            compiled(errs, path.child("expression"), expression, Err(invalid));
         }
     }
+    compiler
 }
 
 fn is_cel_identifier(name: &str) -> bool {
@@ -190,7 +202,7 @@ fn mutating_operations(errs: &mut Errors, path: Path<'_>, resources: &Value) {
     }
 }
 
-fn validations(errs: &mut Errors, policy: &Value) {
+fn validations(errs: &mut Errors, policy: &Value, compiler: &Compiler) {
     let path = Path::root("spec");
     let spec = policy.at("spec");
     let (validations, annotations) = (spec.list("validations"), spec.list("auditAnnotations"));
@@ -201,7 +213,7 @@ fn validations(errs: &mut Errors, policy: &Value) {
         return;
     }
     for (i, validation) in validations.iter().enumerate() {
-        self::validation(errs, path.child("validations").index(i), validation);
+        self::validation(errs, path.child("validations").index(i), validation, compiler);
     }
     let path = path.child("auditAnnotations");
     if annotations.len() > 20 {
@@ -227,6 +239,10 @@ fn validations(errs: &mut Errors, policy: &Value) {
         } else if expression.len() > 5 * 1024 {
             let detail = "must not exceed 5120 bytes in length";
             errs.required(path.child("valueExpression"), detail);
+        } else {
+            let result = compiler.compile(expression, Purpose::AuditAnnotation);
+            let shown = annotation.text("valueExpression");
+            compiled(errs, path.child("valueExpression"), shown, result);
         }
         if !keys.insert(key) {
             errs.duplicate(path.child("key"), key);
@@ -234,12 +250,19 @@ fn validations(errs: &mut Errors, policy: &Value) {
     }
 }
 
-fn validation(errs: &mut Errors, path: Path<'_>, validation: &Value) {
-    if validation.text("expression").trim().is_empty() {
+fn validation(errs: &mut Errors, path: Path<'_>, validation: &Value, compiler: &Compiler) {
+    let expression = validation.text("expression");
+    if expression.trim().is_empty() {
         errs.required(path.child("expression"), "expression is not specified");
+    } else {
+        let result = compiler.compile(expression, Purpose::Condition);
+        compiled(errs, path.child("expression"), expression, result);
     }
     let expression = validation.text("messageExpression");
-    if !expression.is_empty() && expression.trim().is_empty() {
+    if !expression.trim().is_empty() {
+        let result = compiler.compile(expression, Purpose::Message);
+        compiled(errs, path.child("messageExpression"), expression, result);
+    } else if !expression.is_empty() {
         let detail = "must be non-empty if specified";
         errs.invalid(path.child("messageExpression"), expression, detail);
     }
@@ -253,7 +276,7 @@ fn validation(errs: &mut Errors, path: Path<'_>, validation: &Value) {
     checks::one_of_if_set(errs, path.child("reason"), validation.at("reason"), REASONS);
 }
 
-fn mutations(errs: &mut Errors, spec: &Value) {
+fn mutations(errs: &mut Errors, spec: &Value, compiler: &Compiler) {
     let path = Path::root("spec");
     let mutations = spec.list("mutations");
     if mutations.is_empty() {
@@ -264,13 +287,15 @@ fn mutations(errs: &mut Errors, spec: &Value) {
         let path = path.child("mutations");
         let path = path.index(i);
         let kind = mutation.text("patchType");
-        let (own, other) = match kind {
+        let (own, other, purpose) = match kind {
             "" => {
                 errs.required(path.child("patchType"), "");
                 continue;
             }
-            "JSONPatch" => ("jsonPatch", "applyConfiguration"),
-            "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+            "JSONPatch" => ("jsonPatch", "applyConfiguration", Purpose::JsonPatch),
+            "ApplyConfiguration" => {
+                ("applyConfiguration", "jsonPatch", Purpose::ApplyConfiguration)
+            }
             _ => {
                 let supported = &["ApplyConfiguration", "JSONPatch"];
                 errs.not_supported(path.child("patchType"), kind, supported);
@@ -278,11 +303,15 @@ fn mutations(errs: &mut Errors, spec: &Value) {
             }
         };
         let patch = mutation.at(own);
+        let expression = patch.text("expression").trim();
         if patch.is_null() {
             let detail = format!("must be specified when patchType is {kind}");
             errs.required(path.child(own), detail);
-        } else if patch.text("expression").trim().is_empty() {
+        } else if expression.is_empty() {
             errs.required(path.child(own).child("expression"), "");
+        } else {
+            let result = compiler.compile(expression, purpose);
+            compiled(errs, path.child(own).child("expression"), expression, result);
         }
         if mutation.has(other) {
             let detail = format!("must not be specified when patchType is {kind}");

@@ -122,7 +122,7 @@ fn webhook(errs: &mut Errors, path: Path<'_>, hook: &Value, relaxed: &Relaxed, m
     client(errs, path.child("clientConfig"), hook.at("clientConfig"));
     if !relaxed.match_conditions {
         let conditions = hook.list("matchConditions");
-        match_conditions(errs, path.child("matchConditions"), conditions);
+        match_conditions(errs, path.child("matchConditions"), conditions, false);
     }
 }
 
