@@ -16,6 +16,7 @@ use crate::{
     work,
 };
 
+mod atomics;
 mod compare;
 mod extract;
 mod field_set;

@@ -40,6 +40,9 @@ pub enum JsonPatchError {
     /// An operation failed: 422 Unprocessable Entity.
     #[error("{0}")]
     Apply(String),
+    /// The value of a `test` is another one: 422 Unprocessable Entity.
+    #[error("{0}")]
+    TestFailed(String),
 }
 
 impl JsonPatch {
@@ -80,7 +83,11 @@ impl JsonPatch {
                 "remove" => operation.remove(&mut document),
                 "replace" => operation.replace(&mut document),
                 "move" => operation.move_value(&mut document),
-                "test" => operation.test(&document),
+                "test" => match operation.test(&document) {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(failed)) => return Err(JsonPatchError::TestFailed(failed)),
+                    Err(why) => Err(why),
+                },
                 "copy" => operation.copy(&mut document, &mut copied),
                 kind => Err(format!("Unexpected kind: {kind}")),
             };
@@ -226,7 +233,8 @@ impl Operation {
             .map_err(|error| format!("error in move for path: '{path}': {error}"))
     }
 
-    fn test(&self, document: &Value) -> Result<(), String> {
+    /// Compares a value. The inner error is that of a value that is not the expected one.
+    fn test(&self, document: &Value) -> Result<Result<(), String>, String> {
         let path = self
             .path()
             .map_err(|error| format!("test operation failed to decode path: {error}"))?;
@@ -243,9 +251,9 @@ impl Operation {
                 .map_err(|error| format!("error in test for path: '{path}': {error}"))?
         };
         if actual.unwrap_or(&Value::Null) == expected {
-            return Ok(());
+            return Ok(Ok(()));
         }
-        Err(format!("testing value {path} failed: test failed"))
+        Ok(Err(format!("testing value {path} failed: test failed")))
     }
 
     fn copy(&self, document: &mut Value, copied: &mut usize) -> Result<(), String> {
