@@ -33,8 +33,21 @@ mod pod_topology_labels;
 
 mod resource_quota;
 
+mod convert;
+
+mod expressions;
+
+mod request;
+
+mod rules;
+
+mod selection;
+
+pub(crate) mod policy;
+
 pub(crate) mod webhook;
 
+use self::policy::Policies;
 use self::webhook::Webhooks;
 use crate::context::{Chain, Plugin};
 
@@ -122,12 +135,16 @@ impl Selection {
     }
 }
 
-/// Creates a chain of the selected plugins, which call `webhooks`.
+/// Creates a chain of the selected plugins, which evaluate `policies` and call `webhooks`.
 ///
 /// # Errors
 ///
 /// If a name is not an upstream plugin; the message lists the known names.
-pub(crate) fn chain(selection: &Selection, webhooks: &Webhooks) -> Result<Chain, String> {
+pub(crate) fn chain(
+    selection: &Selection,
+    policies: &Policies,
+    webhooks: &Webhooks,
+) -> Result<Chain, String> {
     selection.check()?;
     let all: Vec<(&'static str, Box<dyn Plugin>)> = vec![
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
@@ -154,7 +171,9 @@ pub(crate) fn chain(selection: &Selection, webhooks: &Webhooks) -> Result<Chain,
         ("CertificateSubjectRestriction", Box::new(certificates::CertificateSubjectRestriction)),
         ("DefaultIngressClass", Box::new(default_class::INGRESS)),
         ("PodTopologyLabels", Box::new(pod_topology_labels::PodTopologyLabels)),
+        ("MutatingAdmissionPolicy", Box::new(policy::Mutating(policies.mutating.clone()))),
         ("MutatingAdmissionWebhook", Box::new(webhook::Mutating(webhooks.mutating.clone()))),
+        ("ValidatingAdmissionPolicy", Box::new(policy::Validating(policies.validating.clone()))),
         ("ValidatingAdmissionWebhook", Box::new(webhook::Validating(webhooks.validating.clone()))),
         ("ResourceQuota", Box::new(resource_quota::ResourceQuota)),
     ];

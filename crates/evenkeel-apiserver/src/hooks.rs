@@ -20,11 +20,14 @@ mod job;
 
 mod rbac;
 
+mod admission_policy;
+
 mod webhook_configuration;
 
 use std::sync::Arc;
 
 use self::service::allocator::Allocator;
+use crate::admission::policy::{Evaluator, Index, Policies};
 use crate::admission::webhook::Webhooks;
 use crate::context::{Core, HookTable, Hooks};
 use crate::flow_control::GROUP;
@@ -34,9 +37,11 @@ use crate::status::Status;
 use crate::storage::{Range, Record};
 
 /// Returns the hooks of all kinds. Services get their addresses from `allocator`; writes to webhook
-/// configurations update `webhooks`, and those to pods `pods`.
+/// configurations update `webhooks`, those to policies and their bindings `policies`, and those to
+/// pods `pods`.
 pub(crate) fn table(
     allocator: Allocator,
+    policies: &Policies,
     webhooks: &Webhooks,
     pods: Option<PodsByNode>,
 ) -> HookTable {
@@ -65,6 +70,10 @@ pub(crate) fn table(
             role_hooks(Kind::ClusterRole, "clusterroles"),
             role_hooks(Kind::RoleBinding, "rolebindings"),
             role_hooks(Kind::ClusterRoleBinding, "clusterrolebindings"),
+            policy_hooks("mutatingadmissionpolicies", &policies.mutating),
+            policy_hooks("mutatingadmissionpolicybindings", &policies.mutating),
+            policy_hooks("validatingadmissionpolicies", &policies.validating),
+            policy_hooks("validatingadmissionpolicybindings", &policies.validating),
             (
                 "admissionregistration.k8s.io",
                 "mutatingwebhookconfigurations",
@@ -82,6 +91,14 @@ pub(crate) fn table(
 
 fn role_hooks(kind: Kind, plural: &'static str) -> (&'static str, &'static str, Arc<dyn Hooks>) {
     (rbac::GROUP, plural, Arc::new(rbac::RbacObjects { kind, plural }))
+}
+
+fn policy_hooks<E: Evaluator>(
+    plural: &'static str,
+    index: &Arc<Index<E>>,
+) -> (&'static str, &'static str, Arc<dyn Hooks>) {
+    let hooks = admission_policy::AdmissionPolicies(index.clone());
+    ("admissionregistration.k8s.io", plural, Arc::new(hooks))
 }
 
 /// Returns the stored objects of a built-in resource.

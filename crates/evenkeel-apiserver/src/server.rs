@@ -30,6 +30,7 @@ use self::authorization::Authorization;
 pub use self::service::Service;
 pub use self::token_signer::LegacyTokenSigner;
 use crate::access::{AccessReport, AccessTrail};
+use crate::admission::policy::Policies;
 use crate::admission::webhook::Webhooks;
 use crate::audit::{self, Audit};
 use crate::authz::Authorizer as _;
@@ -491,7 +492,7 @@ impl Builder {
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
         let pods = self.authorizes_nodes.then(PodsByNode::default);
-        let webhooks = Webhooks::default();
+        let (policies, webhooks) = (Policies::default(), Webhooks::default());
         let limits = self.limits.unwrap_or_default();
         let clock_rng = Arc::new(self.seed.map_or_else(ClockRng::system, ClockRng::seeded));
         let audit = self.audit.map(|(policy, sink)| Audit::new(policy, sink, clock_rng.clone()));
@@ -500,7 +501,7 @@ impl Builder {
             registry: Registry::new(&store, &self.runtime_config),
             crds: Crds::default(),
             clock_rng,
-            admission: admission::chain(&self.admission_plugins, &webhooks)
+            admission: admission::chain(&self.admission_plugins, &policies, &webhooks)
                 .map_err(BuildError::Option)?,
             authenticator: Authenticator {
                 token_file: self.tokens,
@@ -511,7 +512,7 @@ impl Builder {
             access: self.access,
             audit: audit.map(Arc::new),
             rbac,
-            hooks: hooks::table(allocator, &webhooks, pods),
+            hooks: hooks::table(allocator, &policies, &webhooks, pods),
             flow_control: FlowControl::new(limits.seats()),
             event_ttl: EventTtl::new(self.event_ttl),
             metrics: Metrics::default(),

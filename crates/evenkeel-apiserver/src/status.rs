@@ -85,6 +85,19 @@ impl Status {
         self
     }
 
+    /// Returns the same error with another code and reason.
+    pub(crate) fn with_reason(mut self, code: u16, reason: &'static str) -> Self {
+        self.0.code = code;
+        self.0.reason = Cow::Borrowed(reason);
+        self
+    }
+
+    /// Returns the same error with another message.
+    pub(crate) fn with_message(mut self, message: &str) -> Self {
+        message.clone_into(&mut self.0.message);
+        self
+    }
+
     fn retry_after(mut self, seconds: u32) -> Self {
         self.0.details.get_or_insert_default().retry_after_seconds = seconds;
         self

@@ -7,8 +7,6 @@
 
 mod call;
 
-mod convert;
-
 mod hook;
 
 mod index;
@@ -18,8 +16,6 @@ mod matching;
 mod mutating;
 
 mod review;
-
-mod rules;
 
 mod validating;
 

@@ -2,6 +2,7 @@
 //! `admission/`.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 
 use evenkeel_types::Gvk;
 use serde_json::Value;
@@ -40,20 +41,34 @@ pub(crate) struct Attributes<'a> {
 /// What admission has reserved for a write, if anything.
 pub(crate) type Reserved = Option<Box<dyn Reservation>>;
 
-/// What a second run of mutating admission does: plugins run again if a webhook has changed the
-/// object, and with them the webhooks that request it.
+/// What a second run of mutating admission does: plugins run again if a policy or a webhook has
+/// changed the object, and with them the policies and webhooks that request it.
 #[derive(Default)]
 pub(crate) struct Reinvocation {
     /// Whether the plugins run a second time.
     pub(crate) is_reinvocation: bool,
-    /// Whether a webhook has changed the object.
+    /// Whether a policy or a webhook has changed the object.
     pub(crate) requested: bool,
-    /// The webhooks that were called and are called again if another one changes the object.
-    called: HashSet<usize>,
-    /// The webhooks to call in the second run.
-    again: HashSet<usize>,
-    /// The object after the webhooks of the first run.
+    /// The webhooks, by their position.
+    pub(crate) webhooks: Repeated<usize>,
+    /// The policies, by their name, their binding and their parameters.
+    pub(crate) policies: Repeated<String>,
+}
+
+/// What one plugin calls again in the second run.
+pub(crate) struct Repeated<K> {
+    /// What was called and is called again if something else changes the object.
+    called: HashSet<K>,
+    /// What to call in the second run.
+    again: HashSet<K>,
+    /// The object after the first run of the plugin.
     pub(crate) last_output: Option<Value>,
+}
+
+impl<K> Default for Repeated<K> {
+    fn default() -> Self {
+        Self { called: HashSet::new(), again: HashSet::new(), last_output: None }
+    }
 }
 
 impl<'a> Attributes<'a> {
@@ -93,20 +108,20 @@ impl<'a> Attributes<'a> {
     }
 }
 
-impl Reinvocation {
-    /// Records the call of a webhook that is called again if needed.
-    pub(crate) fn add_called(&mut self, webhook: usize) {
-        self.called.insert(webhook);
+impl<K: Eq + Hash> Repeated<K> {
+    /// Records a call that is repeated if needed.
+    pub(crate) fn add_called(&mut self, key: K) {
+        self.called.insert(key);
     }
 
-    /// Calls the webhooks again that were called until now.
+    /// Repeats the calls until now.
     pub(crate) fn repeat_called(&mut self) {
         self.again.extend(self.called.drain());
     }
 
-    /// Returns whether a webhook is called in the second run.
-    pub(crate) fn repeats(&self, webhook: usize) -> bool {
-        self.again.contains(&webhook)
+    /// Returns whether a call is repeated in the second run.
+    pub(crate) fn repeats(&self, key: &K) -> bool {
+        self.again.contains(key)
     }
 }
 

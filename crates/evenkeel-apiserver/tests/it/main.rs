@@ -69,6 +69,12 @@ mod webhooks;
 
 mod webhook_matching;
 
+mod match_conditions;
+
+mod validating_policies;
+
+mod mutating_policies;
+
 mod webhooks_tls;
 
 mod growth;

@@ -57,13 +57,6 @@ pub(super) async fn call(
     })?;
     let target =
         hook.target.as_ref().map_err(|why| failed(&format!("could not get REST client: {why}")))?;
-    if hook.has_match_conditions {
-        cx.warnings.add(format!(
-            "the matchConditions of webhook {} are not evaluated by this server; the webhook was \
-             called as if they were true",
-            Quoted(&hook.name)
-        ));
-    }
     let uid = cx.core.clock_rng.uid();
     let body = review::encode(attributes, invocation, version, &uid, object, old).into();
     let left = cx.deadline.saturating_duration_since(Instant::now());

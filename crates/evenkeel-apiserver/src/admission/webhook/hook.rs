@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use evenkeel_cel::admission::{Compiler, MatchConditions};
 use serde_json::Value;
 
-use super::rules::Rule;
-use crate::selector::LabelSelector;
+use super::super::expressions;
+use super::super::rules::Rule;
+use super::super::selection::Selectors;
 use crate::webhook::Target;
 
 /// A webhook.
@@ -15,8 +17,7 @@ pub(super) struct Hook {
     pub(super) rules: Vec<Rule>,
     /// Whether the rules also match requests to other versions of their resources.
     pub(super) equivalent: bool,
-    pub(super) namespace_selector: Result<LabelSelector, String>,
-    pub(super) object_selector: Result<LabelSelector, String>,
+    pub(super) selectors: Selectors,
     /// Whether requests continue if the call fails.
     pub(super) ignores_failures: bool,
     pub(super) timeout: Duration,
@@ -26,7 +27,7 @@ pub(super) struct Hook {
     /// The first version of reviews that the server knows.
     pub(super) review: Option<ReviewVersion>,
     pub(super) target: Result<Target, String>,
-    pub(super) has_match_conditions: bool,
+    pub(super) conditions: MatchConditions,
 }
 
 /// The versions of AdmissionReview.
@@ -52,15 +53,14 @@ impl Hook {
             configuration: configuration.to_owned(),
             rules: list("rules").map(Rule::parse).collect(),
             equivalent: text("matchPolicy") == "Equivalent",
-            namespace_selector: LabelSelector::from_object(&hook["namespaceSelector"]),
-            object_selector: LabelSelector::from_object(&hook["objectSelector"]),
+            selectors: Selectors::parse(hook),
             ignores_failures: text("failurePolicy") == "Ignore",
             timeout: Duration::from_secs(seconds),
             reinvoked: text("reinvocationPolicy") == "IfNeeded",
             side_effects: hook["sideEffects"].as_str().map(str::to_owned),
             review,
             target: Target::parse(&hook["clientConfig"]),
-            has_match_conditions: list("matchConditions").next().is_some(),
+            conditions: expressions::match_conditions(&Compiler::new(false), hook),
         }
     }
 }

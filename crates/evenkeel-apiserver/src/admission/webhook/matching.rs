@@ -4,19 +4,16 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use evenkeel_types::Gvk;
-use serde_json::Value;
 
+use super::super::convert::Versioned;
+use super::super::expressions;
+use super::super::request::Request;
+use super::super::selection::{self, requested, served_versions};
 use super::hook::Hook;
 use super::index::Index;
-use super::rules::Requested;
-use crate::codec;
-use crate::context::{Attributes, Operation};
-use crate::object::Metadata as _;
-use crate::pipeline::manage::other_versions;
+use crate::context::Attributes;
 use crate::registry::resource::Resource;
-use crate::selector::LabelSelector;
-use crate::status::{GroupResource, Status};
-use crate::storage::{Key, Labels};
+use crate::status::Status;
 
 /// The kinds that configure admission itself, which webhooks do not see.
 const EXEMPT: [&str; 6] = [
@@ -76,84 +73,29 @@ pub(super) fn invocations(index: &Index, attributes: &Attributes<'_>) -> Vec<Inv
     found.collect()
 }
 
-fn requested<'a>(attributes: &'a Attributes<'_>, resource: &'a Resource) -> Requested<'a> {
-    let cx = attributes.cx;
-    Requested {
-        operation: attributes.operation,
-        group: &resource.group,
-        version: &resource.version,
-        resource: &resource.plural,
-        subresource: cx.subresource.as_deref().unwrap_or(""),
-        namespaced: !cx.namespace.is_empty() && !is_namespaces(&cx.resource),
+/// Returns whether the match conditions of the webhook are true for the request. An error is one of
+/// the conditions, unless failures are ignored: then the webhook is not called.
+pub(super) fn conditions_match(
+    attributes: &Attributes<'_>,
+    invocation: &Invocation,
+    versioned: Option<&Versioned>,
+) -> Result<bool, Status> {
+    let hook = &invocation.hook;
+    if hook.conditions.is_empty() {
+        return Ok(true);
     }
-}
-
-/// Returns the other served versions of the resource.
-fn served_versions(attributes: &Attributes<'_>) -> Vec<Arc<Resource>> {
-    let cx = attributes.cx;
-    let unserved = cx.resource.custom().map(|custom| &*custom.unserved).unwrap_or_default();
-    let mut others = other_versions(cx);
-    others.retain(|other| !unserved.iter().any(|it| it.api_version == other.api_version));
-    others
-}
-
-fn is_namespaces(resource: &Resource) -> bool {
-    resource.is("", "namespaces")
-}
-
-/// Returns the name of the object in reviews.
-pub(super) fn name<'a>(attributes: &'a Attributes<'_>) -> &'a str {
-    match (attributes.cx.name(), attributes.operation) {
-        ("", Operation::Create) => {
-            attributes.object.as_deref().map_or("", |object| object.meta_str("name"))
+    let object = Versioned::object(versioned, attributes);
+    let old = Versioned::old(versioned, attributes);
+    let kind = invocation.kind(attributes.cx.subresource.as_deref());
+    let request = Request::new(attributes, kind, &attributes.cx.resource).to_value(attributes);
+    let inputs = expressions::inputs(attributes, object, old, &request);
+    match hook.conditions.matches(&inputs, &[]) {
+        Ok(matches) => Ok(matches),
+        Err(_) if hook.ignores_failures => Ok(false),
+        Err(why) => {
+            tracing::warn!(webhook = hook.name, why, "failed evaluating match conditions");
+            let what = attributes.cx.resource.group_resource();
+            Err(Status::forbidden(what, selection::name(attributes), &why))
         }
-        (name, _) => name,
     }
-}
-
-/// Returns the namespace in reviews; that of a namespace is its name.
-pub(super) fn namespace<'a>(attributes: &'a Attributes<'_>) -> &'a str {
-    if is_namespaces(&attributes.cx.resource) {
-        return name(attributes);
-    }
-    &attributes.cx.namespace
-}
-
-/// Returns whether the selectors of the webhook match the request.
-pub(super) fn is_selected(hook: &Hook, attributes: &Attributes<'_>) -> Result<bool, Status> {
-    Ok(namespace_matches(hook, attributes)? && object_matches(hook, attributes)?)
-}
-
-fn namespace_matches(hook: &Hook, attributes: &Attributes<'_>) -> Result<bool, Status> {
-    let cx = attributes.cx;
-    let is_namespace = is_namespaces(&cx.resource);
-    if namespace(attributes).is_empty() && !is_namespace {
-        return Ok(true);
-    }
-    let selector = hook.namespace_selector.as_ref().map_err(Status::internal)?;
-    if selector.is_empty() {
-        return Ok(true);
-    }
-    let written = matches!(attributes.operation, Operation::Create | Operation::Update);
-    if is_namespace && cx.subresource.is_none() && written {
-        return Ok(labels_match(selector, attributes.object.as_deref()));
-    }
-    let name = namespace(attributes);
-    match cx.core.store.table("namespaces").get(&Key::new("", name)) {
-        Some(record) => Ok(selector.matches(&record.labels)),
-        None => Err(Status::not_found(GroupResource { group: "", resource: "namespaces" }, name)),
-    }
-}
-
-fn object_matches(hook: &Hook, attributes: &Attributes<'_>) -> Result<bool, Status> {
-    let selector = hook.object_selector.as_ref().map_err(Status::internal)?;
-    if selector.is_empty() {
-        return Ok(true);
-    }
-    let either = [attributes.object.as_deref(), attributes.old];
-    Ok(either.into_iter().flatten().any(|object| labels_match(selector, Some(object))))
-}
-
-fn labels_match(selector: &LabelSelector, object: Option<&Value>) -> bool {
-    selector.matches(&object.map_or_else(Labels::default, codec::labels))
 }

@@ -1,17 +1,15 @@
 //! Calls mutating webhooks, one after the other.
 
-use evenkeel_apply::managed::ManagedFields;
 use evenkeel_apply::patch::JsonPatch;
 use evenkeel_types::go::Quoted;
 use serde_json::{Value, json};
 
+use super::super::convert::{self, Versioned};
 use super::call::{self, Failure};
-use super::convert;
 use super::matching::{self, Invocation};
 use super::review::Response;
-use crate::context::{Attributes, RequestContext};
+use crate::context::Attributes;
 use crate::json;
-use crate::object::{Metadata as _, set_meta};
 use crate::status::Status;
 
 pub(super) async fn dispatch(
@@ -20,35 +18,44 @@ pub(super) async fn dispatch(
 ) -> Result<(), Status> {
     let again = &mut attributes.reinvocation;
     if again.is_reinvocation
-        && let Some(last) = again.last_output.take()
+        && let Some(last) = again.webhooks.last_output.take()
         && attributes.object.as_deref() != Some(&last)
     {
         // Another plugin has changed the object since.
-        again.repeat_called();
+        again.webhooks.repeat_called();
     }
     for invocation in &invocations {
-        if !matching::is_selected(&invocation.hook, attributes)? {
+        if !invocation.hook.selectors.matches(attributes)? {
+            continue;
+        }
+        let kind = invocation.kind(attributes.cx.subresource.as_deref());
+        let versioned = Versioned::of(attributes, kind).await?;
+        if !matching::conditions_match(attributes, invocation, versioned.as_ref())? {
             continue;
         }
         // A webhook that was not called in the first run is not called in the second one.
         let again = &attributes.reinvocation;
-        if again.is_reinvocation && !again.repeats(invocation.index) {
+        if again.is_reinvocation && !again.webhooks.repeats(&invocation.index) {
             continue;
         }
-        call_one(attributes, invocation).await?;
+        call_one(attributes, invocation, versioned).await?;
     }
     let again = &mut attributes.reinvocation;
     if again.requested && !again.is_reinvocation {
-        again.last_output = attributes.object.as_deref().cloned();
+        again.webhooks.last_output = attributes.object.as_deref().cloned();
     }
     Ok(())
 }
 
-async fn call_one(attributes: &mut Attributes<'_>, invocation: &Invocation) -> Result<(), Status> {
+async fn call_one(
+    attributes: &mut Attributes<'_>,
+    invocation: &Invocation,
+    versioned: Option<Versioned>,
+) -> Result<(), Status> {
     let hook = &*invocation.hook;
     let round = u8::from(attributes.reinvocation.is_reinvocation);
     let position = format!("round_{round}_index_{}", invocation.index);
-    let outcome = mutate(attributes, invocation, &position).await;
+    let outcome = mutate(attributes, invocation, versioned, &position).await;
     let changed = *outcome.as_ref().unwrap_or(&false);
     let summary = json!({
         "configuration": hook.configuration, "webhook": hook.name, "mutated": changed,
@@ -56,11 +63,11 @@ async fn call_one(attributes: &mut Attributes<'_>, invocation: &Invocation) -> R
     let cx = attributes.cx;
     cx.audit.annotate(format!("mutation.webhook.admission.k8s.io/{position}"), summary.to_string());
     if changed {
-        attributes.reinvocation.repeat_called();
+        attributes.reinvocation.webhooks.repeat_called();
         attributes.reinvocation.requested = true;
     }
     if hook.reinvoked {
-        attributes.reinvocation.add_called(invocation.index);
+        attributes.reinvocation.webhooks.add_called(invocation.index);
     }
     match outcome {
         Ok(_) => Ok(()),
@@ -78,20 +85,14 @@ async fn call_one(attributes: &mut Attributes<'_>, invocation: &Invocation) -> R
 async fn mutate(
     attributes: &mut Attributes<'_>,
     invocation: &Invocation,
+    versioned: Option<Versioned>,
     position: &str,
 ) -> Result<bool, Failure> {
     let cx = attributes.cx;
     let (own, kind) = (attributes.kind, invocation.kind(cx.subresource.as_deref()));
-    let versioned = async |object: Option<Value>| -> Result<Option<Value>, Failure> {
-        let Some(object) = object else { return Ok(None) };
-        convert::convert(cx, object, own, kind).await.map(Some).map_err(Failure::Rejected)
-    };
-    let other = own != kind;
-    let object = versioned(attributes.object.as_deref().filter(|_| other).cloned()).await?;
-    let old = versioned(attributes.old.filter(|_| other).cloned()).await?;
     let response = {
-        let object = object.as_ref().or(attributes.object.as_deref());
-        let old = old.as_ref().or(attributes.old);
+        let object = Versioned::object(versioned.as_ref(), attributes);
+        let old = Versioned::old(versioned.as_ref(), attributes);
         call::call(attributes, invocation, object, old, true).await?
     };
     let Some(patch) = decode_patch(invocation, &response)? else { return Ok(false) };
@@ -104,13 +105,14 @@ async fn mutate(
         return Err(Failure::Rejected(Status::internal(why)));
     };
     let internal = |status| Failure::Rejected(status);
-    let before = object.unwrap_or_else(|| current.clone());
+    let versioned = versioned.and_then(|versioned| versioned.object);
+    let before = versioned.unwrap_or_else(|| current.clone());
     let mut patched = patch.apply(before.clone()).map_err(|why| internal(Status::internal(why)))?;
     convert::decode(&invocation.resource, kind, &mut patched).map_err(internal)?;
     let changed = patched != before;
     convert::set_defaults(&invocation.resource, kind, &mut patched);
     let mut patched = convert::convert(cx, patched, kind, own).await.map_err(internal)?;
-    keep_valid_managed_fields(cx, current, &mut patched);
+    convert::keep_valid_managed_fields(cx, current, &mut patched);
     *current = patched;
     let annotation = json!({
         "configuration": invocation.hook.configuration, "webhook": invocation.hook.name,
@@ -145,19 +147,4 @@ fn decode_patch(
         return Err(Failure::calling(invocation, &why));
     }
     Ok(Some(patch))
-}
-
-/// Keeps the managed fields of `before` if those of `after` are not valid.
-fn keep_valid_managed_fields(cx: &RequestContext, before: &Value, after: &mut Value) {
-    let managed = after.meta("managedFields");
-    if managed == before.meta("managedFields") {
-        return;
-    }
-    if let Err(why) = ManagedFields::decode(managed) {
-        cx.warnings.add(format!(
-            ".metadata.managedFields was in an invalid state after admission; this could be caused \
-             by an outdated mutating admission controller; please fix your requests: {why}"
-        ));
-        set_meta(after, "managedFields", before.meta("managedFields").cloned());
-    }
 }

@@ -1,20 +1,16 @@
 //! AdmissionReviews: the request that is sent, and the response that is expected.
 
-use std::collections::BTreeMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_types::Gvk;
 use evenkeel_types::go::{self, Quoted};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::super::request::{Request, options};
 use super::hook::ReviewVersion;
-use super::matching::{self, Invocation};
-use super::rules;
-use crate::context::{Attributes, Operation};
+use super::matching::Invocation;
+use crate::context::Attributes;
 use crate::json;
-use crate::registry::resource::Resource;
 use crate::webhook::decode_review;
 
 const GROUP: &str = "admission.k8s.io";
@@ -29,64 +25,6 @@ impl ReviewVersion {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Request<'a> {
-    uid: &'a str,
-    kind: Kind<'a>,
-    resource: ResourceName<'a>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    sub_resource: &'a str,
-    request_kind: Kind<'a>,
-    request_resource: ResourceName<'a>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    request_sub_resource: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    namespace: &'a str,
-    operation: &'static str,
-    user_info: UserInfo<'a>,
-}
-
-#[derive(Serialize)]
-struct Kind<'a> {
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-}
-
-#[derive(Serialize)]
-struct ResourceName<'a> {
-    group: &'a str,
-    version: &'a str,
-    resource: &'a str,
-}
-
-#[derive(Serialize)]
-struct UserInfo<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    username: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    uid: &'a str,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    groups: &'a [String],
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    extra: &'a BTreeMap<String, Vec<String>>,
-}
-
-impl<'a> From<Gvk<'a>> for Kind<'a> {
-    fn from(gvk: Gvk<'a>) -> Self {
-        Self { group: gvk.group, version: gvk.version, kind: gvk.kind }
-    }
-}
-
-impl<'a> From<&'a Resource> for ResourceName<'a> {
-    fn from(resource: &'a Resource) -> Self {
-        Self { group: &resource.group, version: &resource.version, resource: &resource.plural }
-    }
-}
-
 /// Encodes the review of a request; `object` and `old` are in the version of the invocation.
 pub(super) fn encode(
     attributes: &Attributes<'_>,
@@ -97,25 +35,9 @@ pub(super) fn encode(
     old: Option<&Value>,
 ) -> Vec<u8> {
     let cx = attributes.cx;
-    let subresource = cx.subresource.as_deref();
-    let request = Request {
-        uid,
-        kind: invocation.kind(subresource).into(),
-        resource: (&*invocation.resource).into(),
-        sub_resource: subresource.unwrap_or(""),
-        request_kind: attributes.kind.into(),
-        request_resource: (&*cx.resource).into(),
-        request_sub_resource: subresource.unwrap_or(""),
-        name: matching::name(attributes),
-        namespace: matching::namespace(attributes),
-        operation: rules::name(attributes.operation),
-        user_info: UserInfo {
-            username: &cx.identity.user,
-            uid: &cx.identity.uid,
-            groups: &cx.identity.groups,
-            extra: &cx.identity.extra,
-        },
-    };
+    let kind = invocation.kind(cx.subresource.as_deref());
+    let mut request = Request::new(attributes, kind, &invocation.resource);
+    request.uid = uid;
     let mut out = Vec::with_capacity(4096);
     let version = version.name();
     out.extend_from_slice(
@@ -136,31 +58,6 @@ pub(super) fn encode(
     push("options", options(attributes).map(|options| options.to_string().into_bytes()));
     out.extend_from_slice(b"}}");
     out
-}
-
-/// Returns the options of the operation.
-fn options(attributes: &Attributes<'_>) -> Option<Value> {
-    let query = &attributes.cx.query;
-    let (kind, mut options) = match (attributes.operation, attributes.delete_options) {
-        (Operation::Connect, _) => return None,
-        (Operation::Delete, Some(options)) => ("DeleteOptions", options.to_value()),
-        (Operation::Delete, None) => ("DeleteOptions", json!({})),
-        (Operation::Create, _) => ("CreateOptions", json!({})),
-        (Operation::Update, _) => ("UpdateOptions", json!({})),
-    };
-    if attributes.operation != Operation::Delete {
-        if attributes.dry_run {
-            options["dryRun"] = json!(["All"]);
-        }
-        for field in ["fieldManager", "fieldValidation"] {
-            if let Some(value) = query.get(field).filter(|value| !value.is_empty()) {
-                options[field] = value.into();
-            }
-        }
-    }
-    options["kind"] = kind.into();
-    options["apiVersion"] = "meta.k8s.io/v1".into();
-    Some(options)
 }
 
 /// The response of a webhook.

@@ -5,41 +5,34 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use serde_json::Value;
-
+use super::super::convert::Versioned;
 use super::call::{self, Failure};
-use super::convert;
 use super::matching::{self, Invocation};
 use crate::context::{Attributes, HookFuture};
 use crate::status::Status;
-
-/// The object and the old object in one version.
-type Versioned = (Option<Value>, Option<Value>);
 
 pub(super) async fn dispatch(
     attributes: &Attributes<'_>,
     invocations: Vec<Invocation>,
 ) -> Result<(), Status> {
-    let cx = attributes.cx;
     let mut selected = Vec::new();
     // The versions other than that of the request, converted once.
     let mut versions: HashMap<Arc<str>, Versioned> = HashMap::new();
     for invocation in invocations {
-        if !matching::is_selected(&invocation.hook, attributes)? {
+        if !invocation.hook.selectors.matches(attributes)? {
             continue;
         }
-        let kind = invocation.kind(cx.subresource.as_deref());
         let api_version = &invocation.resource.api_version;
-        if kind != attributes.kind && !versions.contains_key(api_version) {
-            let convert = async |object: Option<Value>| -> Result<Option<Value>, Status> {
-                let Some(object) = object else { return Ok(None) };
-                convert::convert(cx, object, attributes.kind, kind).await.map(Some)
-            };
-            let object = convert(attributes.object.as_deref().cloned()).await?;
-            let versioned = (object, convert(attributes.old.cloned()).await?);
+        let kind = invocation.kind(attributes.cx.subresource.as_deref());
+        if !versions.contains_key(api_version)
+            && let Some(versioned) = Versioned::of(attributes, kind).await?
+        {
             versions.insert(api_version.clone(), versioned);
         }
-        selected.push(invocation);
+        let versioned = versions.get(api_version);
+        if matching::conditions_match(attributes, &invocation, versioned)? {
+            selected.push(invocation);
+        }
     }
     if selected.is_empty() {
         return Ok(());
@@ -64,10 +57,8 @@ async fn validate(
     versioned: Option<&Versioned>,
 ) -> Result<(), Status> {
     let hook = &*invocation.hook;
-    let (object, old) = match versioned {
-        Some((object, old)) => (object.as_ref(), old.as_ref()),
-        None => (attributes.object.as_deref(), attributes.old),
-    };
+    let object = Versioned::object(versioned, attributes);
+    let old = Versioned::old(versioned, attributes);
     match call::call(attributes, invocation, object, old, false).await {
         Ok(_) => Ok(()),
         Err(Failure::Calling(why)) if hook.ignores_failures => {

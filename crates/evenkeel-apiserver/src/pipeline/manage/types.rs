@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::registry::resource::{Resource, TypeInfo};
 
 /// Returns the type of a resource's objects, built on first use.
-pub(super) fn of(resource: &Resource) -> &ObjectType {
+pub(crate) fn of(resource: &Resource) -> &ObjectType {
     resource.apply_type.get_or_init(|| match &resource.type_info {
         TypeInfo::Builtin(builtin) => builtin_type(builtin.ty),
         TypeInfo::Custom(custom) => match &custom.openapi {

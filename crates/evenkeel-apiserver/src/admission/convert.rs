@@ -1,5 +1,6 @@
 //! Converts objects to the version that a webhook matches, and decodes what it returns.
 
+use evenkeel_apply::managed::ManagedFields;
 use evenkeel_kinds::empty::EmptyFields;
 use evenkeel_kinds::{convert, defaults};
 use evenkeel_schema::metadata::{Malformed, coerce};
@@ -8,13 +9,61 @@ use evenkeel_types::go::Quoted;
 use serde_json::Value;
 
 use crate::codec;
-use crate::context::RequestContext;
+use crate::context::{Attributes, RequestContext};
 use crate::conversion;
+use crate::object::{Metadata as _, set_meta};
 use crate::registry::resource::Resource;
 use crate::status::Status;
 
+/// The object and the old object of a request in another version.
+#[derive(Default)]
+pub(in crate::admission) struct Versioned {
+    pub(in crate::admission) object: Option<Value>,
+    old: Option<Value>,
+}
+
+impl Versioned {
+    /// Converts the objects of a request; `None` if they are in this version.
+    pub(in crate::admission) async fn of(
+        attributes: &Attributes<'_>,
+        kind: Gvk<'_>,
+    ) -> Result<Option<Self>, Status> {
+        if kind == attributes.kind {
+            return Ok(None);
+        }
+        let versioned = async |object: Option<&Value>| -> Result<Option<Value>, Status> {
+            let Some(object) = object else { return Ok(None) };
+            convert(attributes.cx, object.clone(), attributes.kind, kind).await.map(Some)
+        };
+        let object = versioned(attributes.object.as_deref()).await?;
+        Ok(Some(Self { object, old: versioned(attributes.old).await? }))
+    }
+
+    /// Returns the object in the other version, or that of the request.
+    pub(in crate::admission) fn object<'a>(
+        versioned: Option<&'a Self>,
+        attributes: &'a Attributes<'_>,
+    ) -> Option<&'a Value> {
+        match versioned {
+            Some(versioned) => versioned.object.as_ref(),
+            None => attributes.object.as_deref(),
+        }
+    }
+
+    /// Returns the old object in the other version, or that of the request.
+    pub(in crate::admission) fn old<'a>(
+        versioned: Option<&'a Self>,
+        attributes: &Attributes<'a>,
+    ) -> Option<&'a Value> {
+        match versioned {
+            Some(versioned) => versioned.old.as_ref(),
+            None => attributes.old,
+        }
+    }
+}
+
 /// Converts an object between two versions of a resource.
-pub(super) async fn convert(
+pub(in crate::admission) async fn convert(
     cx: &RequestContext,
     mut object: Value,
     from: Gvk<'_>,
@@ -34,7 +83,11 @@ pub(super) async fn convert(
 
 /// Decodes a patched object of `kind`, before defaults are set. Unknown fields of built-in kinds
 /// are dropped; those of custom resources are pruned when the object is stored.
-pub(super) fn decode(resource: &Resource, kind: Gvk<'_>, object: &mut Value) -> Result<(), Status> {
+pub(in crate::admission) fn decode(
+    resource: &Resource,
+    kind: Gvk<'_>,
+    object: &mut Value,
+) -> Result<(), Status> {
     if !object.is_object() {
         return Err(Status::internal("the patched value is not an object"));
     }
@@ -94,11 +147,30 @@ fn other_kind(resource: &Resource, given: Gvk<'_>) -> Status {
 }
 
 /// Sets the defaults of a patched object.
-pub(super) fn set_defaults(resource: &Resource, kind: Gvk<'_>, object: &mut Value) {
+pub(in crate::admission) fn set_defaults(resource: &Resource, kind: Gvk<'_>, object: &mut Value) {
     if kind == resource.gvk() {
         let sent_empty = EmptyFields::find(kind, object);
         resource.fill_defaults(object, sent_empty);
     } else {
         defaults::apply(kind, object);
+    }
+}
+
+/// Keeps the managed fields of `before` if those of `after` are not valid.
+pub(in crate::admission) fn keep_valid_managed_fields(
+    cx: &RequestContext,
+    before: &Value,
+    after: &mut Value,
+) {
+    let managed = after.meta("managedFields");
+    if managed == before.meta("managedFields") {
+        return;
+    }
+    if let Err(why) = ManagedFields::decode(managed) {
+        cx.warnings.add(format!(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused \
+             by an outdated mutating admission controller; please fix your requests: {why}"
+        ));
+        set_meta(after, "managedFields", before.meta("managedFields").cloned());
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::context::Operation;
 
 /// A rule; a request matches if it matches all of its lists.
-pub(super) struct Rule {
+pub(in crate::admission) struct Rule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -23,18 +23,18 @@ enum Scope {
 
 /// What a rule matches.
 #[derive(Clone, Copy)]
-pub(super) struct Requested<'a> {
-    pub(super) operation: Operation,
-    pub(super) group: &'a str,
-    pub(super) version: &'a str,
-    pub(super) resource: &'a str,
-    pub(super) subresource: &'a str,
+pub(in crate::admission) struct Requested<'a> {
+    pub(in crate::admission) operation: Operation,
+    pub(in crate::admission) group: &'a str,
+    pub(in crate::admission) version: &'a str,
+    pub(in crate::admission) resource: &'a str,
+    pub(in crate::admission) subresource: &'a str,
     /// Whether the object is in a namespace.
-    pub(super) namespaced: bool,
+    pub(in crate::admission) namespaced: bool,
 }
 
 impl Rule {
-    pub(super) fn parse(rule: &Value) -> Self {
+    pub(in crate::admission) fn parse(rule: &Value) -> Self {
         let texts = |field: &str| {
             let list = rule[field].as_array().into_iter().flatten();
             list.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
@@ -57,7 +57,7 @@ impl Rule {
         }
     }
 
-    pub(super) fn matches(&self, requested: Requested<'_>) -> bool {
+    pub(in crate::admission) fn matches(&self, requested: Requested<'_>) -> bool {
         let listed = |list: &[String], value: &str| list.iter().any(|it| it == "*" || it == value);
         let in_scope = match self.scope {
             Scope::All => true,
@@ -77,7 +77,7 @@ impl Rule {
 }
 
 /// Returns the operation as rules and reviews name it.
-pub(super) fn name(operation: Operation) -> &'static str {
+pub(in crate::admission) fn name(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
         Operation::Update => "UPDATE",
