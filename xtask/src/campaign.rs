@@ -6,6 +6,8 @@
 use std::error::Error;
 use std::process::Command;
 
+use crate::cargo::cargo;
+
 /// The campaigns and the arguments of `cargo` that run their tests.
 const CAMPAIGNS: &[(&str, &[&str])] = &[
     ("finalizers", &["test", "-p", "evenkeel-cluster", "--lib", "finalizers::model"]),
@@ -36,7 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let Some((_, tests)) = found else { return Err(usage().into()) };
     println!("campaign: {name}\ncommit:   {}\nseeds:    {seeds}", commit()?);
     let begin = std::time::Instant::now();
-    let status = Command::new(env!("CARGO")).args(*tests).env(SEEDS, seeds).status()?;
+    let status = cargo().args(*tests).env(SEEDS, seeds).status()?;
     let result = if status.success() { "passed" } else { "FAILED" };
     println!("duration: {} s\nresult:   {result}", begin.elapsed().as_secs());
     if !status.success() {

@@ -4,13 +4,15 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::cargo::cargo;
+
 /// A program in Go and the ignored tests that run it.
 pub(crate) struct GoTests {
     /// The folder of the program in `xtask/`.
     folder: &'static str,
     /// The variable that the tests read the path of the program from.
     variable: &'static str,
-    /// The name of the tests, in the test binaries `it`.
+    /// The name of the tests.
     tests: &'static str,
 }
 
@@ -42,9 +44,9 @@ impl GoTests {
         if !built.success() {
             return Err("go build failed".into());
         }
-        // With the features of the workspace, so that what its tests have built is used.
-        let tested = Command::new(env!("CARGO"))
-            .args(["test", "--workspace", "--test", "it", self.tests, "--"])
+        // All tests, so that the features are those of the tests in CI and nothing is built again.
+        let tested = cargo()
+            .args(["test", "--workspace", "--tests", self.tests, "--"])
             .args(["--ignored", "--nocapture"])
             .env(self.variable, program)
             .status()?;

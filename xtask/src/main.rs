@@ -2,6 +2,8 @@
 
 mod campaign;
 
+mod cargo;
+
 mod go;
 
 mod package;

@@ -131,7 +131,7 @@ fn published(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 fn cargo(folder: &Path, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    execute(Command::new(env!("CARGO")).args(arguments).current_dir(folder))
+    execute(crate::cargo::cargo().args(arguments).current_dir(folder))
 }
 
 fn execute(command: &mut Command) -> Result<(), Box<dyn Error>> {
