@@ -38,7 +38,7 @@ use tower::{Layer as _, Service, ServiceExt as _};
 
 use self::config::Access;
 pub use self::config::ConfigError;
-pub(crate) use self::config::{connect, in_pod};
+pub(crate) use self::config::{connect, uses_service_account};
 pub(crate) use self::observe::Observer;
 use self::resolve::TimedResolver;
 pub(crate) use self::transport::Transport;

@@ -1,7 +1,7 @@
 //! Loads the cluster configuration: explicit kubeconfig, `KUBECONFIG`, in-cluster,
 //! `~/.kube/config`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
@@ -108,9 +108,13 @@ impl Access {
     }
 }
 
-/// Returns whether this process runs in a pod: the kubelet sets this variable in every container.
-pub(crate) fn in_pod() -> bool {
-    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty())
+/// Returns whether [`connect`] uses the service account of the pod that this process runs in.
+pub(crate) fn uses_service_account(kubeconfig: Option<&Path>) -> bool {
+    kubeconfig.is_none() && !has_variable() && kube::Config::incluster().is_ok()
+}
+
+fn has_variable() -> bool {
+    std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty())
 }
 
 /// Connects with `kubeconfig` and its `context`, or with the configuration of the environment.
@@ -121,7 +125,7 @@ pub(crate) async fn connect(
 ) -> Result<Transport, ConfigError> {
     let access = if let Some(path) = kubeconfig {
         Access::file(path, context)
-    } else if std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty()) {
+    } else if has_variable() {
         Access { from: From::Environment, context }
     } else if let Err(pod) = kube::Config::incluster() {
         let home = Access { from: From::Home, context };

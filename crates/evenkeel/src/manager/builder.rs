@@ -327,10 +327,11 @@ impl ManagerBuilder {
     /// Applies the flags that are given.
     fn with(mut self, args: Args) -> Self {
         self.client_limit = args.client_limit().or(self.client_limit);
-        self.servers = args.servers.apply(self.servers, connect::in_pod());
         self.webhooks = args.webhooks.apply(self.webhooks);
         self.kubeconfig = args.kubeconfig.or(self.kubeconfig);
         self.context = args.context.or(self.context);
+        let pod = connect::uses_service_account(self.kubeconfig.as_deref());
+        self.servers = args.servers.apply(self.servers, pod);
         self.leader_election = args.leader_election.apply(self.leader_election);
         if let Some(namespaces) = args.namespaces {
             self.cache = self.cache.namespaces(namespaces);

@@ -22,8 +22,8 @@ pub(in crate::manager) struct ServerArgs {
 }
 
 impl ServerArgs {
-    /// Overrides the options of the program. In a pod both servers have a default address, which no
-    /// other process can have bound; elsewhere several operators may run side by side.
+    /// Overrides the options of the program. In a pod, with its service account, both servers have a
+    /// default address; elsewhere several operators may run side by side.
     pub(in crate::manager) fn apply(self, mut options: ServerOptions, pod: bool) -> ServerOptions {
         let default =
             |port: u16| pod.then(|| BindAddress::At((Ipv6Addr::UNSPECIFIED, port).into()));
