@@ -64,15 +64,19 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 pub(super) fn liveness(controllers: &[ControllerHandle]) -> Vec<(String, Option<String>)> {
     let stuck = controllers.iter().find_map(|controller| {
         let (key, running) = controller.queue().snapshot().longest_running?;
-        let limit = controller.reconcile_timeout().saturating_add(STUCK_AFTER);
-        (running > limit).then(|| {
-            let name = controller.name();
+        is_stuck(running, controller.reconcile_timeout()).then(|| {
             format!(
-                "the reconcile of {key} by {name} runs since {running:?} and ignores its timeout"
+                "the reconcile of {key} by {} has been running for {} seconds, in spite of its timeout",
+                controller.name(),
+                running.as_secs()
             )
         })
     });
     vec![("workers".to_owned(), stuck)]
+}
+
+fn is_stuck(running: Duration, timeout: Duration) -> bool {
+    running > timeout.saturating_add(STUCK_AFTER)
 }
 
 pub(super) fn of(
@@ -114,4 +118,17 @@ pub(super) fn of(
     let webhooks = webhooks.problem().into_iter();
     let webhooks = webhooks.map(|problem| Check { name: "webhooks".to_owned(), problem });
     Readiness { checks: controllers.chain(informers).chain(elections).chain(webhooks).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_stuck_if_its_timeout_has_no_effect() {
+        let seconds = Duration::from_secs;
+        assert!(!is_stuck(seconds(660), seconds(600)), "the timeout may just have elapsed");
+        assert!(is_stuck(seconds(661), seconds(600)));
+        assert!(!is_stuck(seconds(100_000), Duration::MAX), "there is no timeout");
+    }
 }
