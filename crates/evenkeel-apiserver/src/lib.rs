@@ -105,7 +105,8 @@ pub use authz::{
 pub use body::Body;
 pub use limits::Limits;
 pub use server::{
-    ApiServer, BuildError, Builder, LegacyTokenSigner, ServeError, ServerHandle, Service,
+    ApiServer, BuildError, Builder, Commit, LegacyTokenSigner, ServeError, ServerHandle, Service,
+    StoredObject,
 };
 pub use storage::{Durability, OpenError, Window};
 pub use tokens::ServiceAccountOptions;

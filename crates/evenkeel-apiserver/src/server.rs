@@ -10,6 +10,8 @@ mod collect;
 
 mod grants;
 
+mod history;
+
 mod service;
 
 mod token_signer;
@@ -27,6 +29,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::authorization::Authorization;
+pub use self::history::{Commit, StoredObject};
 pub use self::service::Service;
 pub use self::token_signer::LegacyTokenSigner;
 use crate::access::{AccessReport, AccessTrail};
