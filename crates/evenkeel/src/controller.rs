@@ -29,6 +29,7 @@ use self::core::Core;
 pub use crate::context::Context;
 use crate::journal::Journal;
 use crate::key::Key;
+use crate::kind::Kind;
 use crate::queue::{Cause, Queue};
 pub(crate) use environment::{Environment, OnReconcile};
 pub(crate) use run::wait_retrying;
@@ -94,6 +95,12 @@ impl ControllerHandle {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// Returns the kind of the objects it reconciles.
+    #[must_use]
+    pub fn kind(&self) -> &Kind {
+        &self.0.kind
     }
 
     /// Returns the controller's phase.
