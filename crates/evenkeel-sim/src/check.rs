@@ -1,0 +1,202 @@
+//! Runs a simulation: the calm run, stored plans, the plans of the tier; then shrinks and reports.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::explore::{self, Coverage, Tier};
+use crate::oracle::{self, Oracle, Violation};
+use crate::plan::Plan;
+use crate::report::{Finding, Report};
+use crate::simulation::{Config, Simulation};
+use crate::world::{self, Run};
+use crate::{fail, shrink, trace};
+
+/// Runs the simulation and fails with its report.
+#[track_caller]
+#[expect(clippy::print_stdout, reason = "the output of a test")]
+pub(crate) fn check(simulation: &Simulation) {
+    let report = explore(simulation);
+    match &report.finding {
+        Some(finding) => {
+            let stored = store(simulation, finding);
+            fail(&report.render(stored.as_deref()));
+        }
+        None => println!("simulation of {}: {}", simulation.config.name, report.coverage),
+    }
+}
+
+/// Runs the simulation.
+pub(crate) fn explore(simulation: &Simulation) -> Report {
+    let start = explore::now();
+    let deadline = start + explore::budget(simulation);
+    let calm_plan = Plan::default();
+    let mut config = simulation.config.clone();
+    config.cluster = world::reduced(&config.cluster, &world::run(&config, &calm_plan));
+    let config = &config;
+    let calm = world::run(config, &calm_plan);
+    let mut report = Report::new(&config.name);
+    report.coverage.writes =
+        calm.requests.writes.iter().filter(|write| write.revision.is_some()).count();
+    report.coverage.watched = calm.requests.watches.len();
+    let violations = twice(config, &calm_plan, &calm, None);
+    if let Some(violation) = violations.into_iter().next() {
+        report.finding = Some(Finding::new(calm_plan, violation, calm.trace));
+        report.coverage.seconds = start.elapsed().as_secs_f64();
+        return report;
+    }
+    let replays = match simulation.replay.is_empty() {
+        true => stored_plans(simulation),
+        false => simulation.replay.clone(),
+    };
+    let mut plans = replays;
+    if simulation.replay.is_empty() {
+        plans.extend(explore::plans(simulation, &calm));
+    }
+    let found = search(config, &plans, &calm, deadline, &mut report.coverage);
+    let found =
+        found.or_else(|| search_workloads(config, simulation.tier, deadline, &mut report.coverage));
+    if let Some((plan, violation)) = found {
+        let (plan, violation, trace) = shrink::shrink(config, plan, violation);
+        report.finding = Some(Finding::new(plan, violation, trace));
+    }
+    report.coverage.seconds = start.elapsed().as_secs_f64();
+    report
+}
+
+/// Runs the plans until one violates an oracle; returns the first of them.
+fn search(
+    config: &Config,
+    plans: &[Plan],
+    calm: &Run,
+    deadline: Instant,
+    coverage: &mut Coverage,
+) -> Option<(Plan, Violation)> {
+    let found: Mutex<Option<(usize, Violation)>> = Mutex::default();
+    let missed = AtomicUsize::new(0);
+    let hit = Mutex::new(BTreeSet::new());
+    let run = explore::in_parallel(plans.len(), deadline, |index| {
+        let plan = &plans[index];
+        let run = world::run(config, plan);
+        if run.unused.is_empty() {
+            let places = plan.faults.iter().filter(|fault| !fault.at.is_event());
+            hit.lock().extend(places.map(|fault| fault.at.clone()));
+        } else {
+            missed.fetch_add(1, Ordering::Relaxed);
+        }
+        let violation = twice(config, plan, &run, Some(calm)).into_iter().next();
+        let Some(violation) = violation else { return true };
+        let mut found = found.lock();
+        if found.as_ref().is_none_or(|(first, _)| index < *first) {
+            *found = Some((index, violation));
+        }
+        false
+    });
+    coverage.plans += plans.len();
+    coverage.run += run;
+    coverage.missed += missed.into_inner();
+    coverage.writes_hit = hit.into_inner().iter().filter(|at| at.verb != "watch").count();
+    found.into_inner().map(|(index, violation)| (plans[index].clone(), violation))
+}
+
+/// Runs workloads from the schema, each without faults and with a crash after each write.
+fn search_workloads(
+    config: &Config,
+    tier: Tier,
+    deadline: Instant,
+    coverage: &mut Coverage,
+) -> Option<(Plan, Violation)> {
+    for workload in explore::workloads(config, tier) {
+        if explore::now() > deadline {
+            coverage.plans += 1;
+            continue;
+        }
+        coverage.workloads += 1;
+        let plan = Plan { workload, ..Plan::default() };
+        let calm = world::run(config, &plan);
+        coverage.plans += 1;
+        coverage.run += 1;
+        let violations = twice(config, &plan, &calm, None);
+        if let Some(violation) = violations.into_iter().next() {
+            return Some((plan, violation));
+        }
+        let faults = explore::singles(&calm).into_iter();
+        let plans: Vec<Plan> = faults
+            .map(|fault| Plan { workload: plan.workload.clone(), faults: vec![fault] })
+            .collect();
+        let found = search(config, &plans, &calm, deadline, coverage);
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// Checks a run, and a second run of the same plan, which must be the same.
+pub(crate) fn twice(config: &Config, plan: &Plan, run: &Run, calm: Option<&Run>) -> Vec<Violation> {
+    let mut violations = oracle::violations(config, plan, run, calm);
+    if violations.is_empty() && !config.disabled.contains(&Oracle::Determinism) {
+        let second = world::run(config, plan);
+        if trace::hash(&run.trace) != trace::hash(&second.trace) {
+            let differs = |(a, b): &(&trace::TraceEvent, &trace::TraceEvent)| a != b;
+            let first = run.trace.iter().zip(&second.trace).find(differs);
+            let (expected, found) = match first {
+                Some((one, two)) => (one.text.clone(), two.text.clone()),
+                None => ("the same number of events".to_owned(), "another one".to_owned()),
+            };
+            violations.push(
+                Violation::new(Oracle::Determinism, "operator")
+                    .field("first event that differs")
+                    .expected(expected)
+                    .found(found),
+            );
+        }
+    }
+    violations
+}
+
+/// Returns the directory of stored plans.
+fn directory(simulation: &Simulation) -> Option<PathBuf> {
+    let of_crate =
+        || Some(PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?).join("tests/plans"));
+    simulation.plans.clone().or_else(of_crate)
+}
+
+/// Reads the stored plans of a simulation, by name; `SIM_PLAN` names one file.
+fn stored_plans(simulation: &Simulation) -> Vec<Plan> {
+    let mut files = Vec::new();
+    if let Some(file) = std::env::var_os("SIM_PLAN") {
+        files.push(PathBuf::from(file));
+    } else if let Some(directory) = directory(simulation)
+        && let Ok(entries) = std::fs::read_dir(directory)
+    {
+        let prefix = format!("{}-", simulation.config.name);
+        files.extend(entries.flatten().map(|entry| entry.path()).filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(&prefix) && name.ends_with(".json")
+        }));
+        files.sort();
+    }
+    files.iter().map(|file| read(file)).collect()
+}
+
+fn read(file: &Path) -> Plan {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
+    let plan = text.and_then(|text| serde_json::from_str(&text).map_err(|it| it.to_string()));
+    plan.unwrap_or_else(|error| fail(&format!("cannot read the plan {}: {error}", file.display())))
+}
+
+/// Stores the plan of a finding; returns its file.
+fn store(simulation: &Simulation, finding: &Finding) -> Option<PathBuf> {
+    let directory = directory(simulation)?;
+    std::fs::create_dir_all(&directory).ok()?;
+    let oracle = format!("{:?}", finding.violation.oracle).to_lowercase();
+    let text = serde_json::to_string_pretty(&finding.plan).ok()?;
+    let hash = evenkeel_types::hash::fnv1a(text.bytes());
+    let file = directory.join(format!("{}-{oracle}-{hash:08x}.json", simulation.config.name));
+    std::fs::write(&file, text + "\n").ok()?;
+    Some(file)
+}

@@ -1,0 +1,191 @@
+//! The oracles: what must hold in every run, whatever faults happen.
+
+mod lifecycle;
+
+mod rest;
+
+mod status;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::plan::Plan;
+use crate::simulation::Config;
+use crate::world::{Abort, Run};
+
+/// A property that every run must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Oracle {
+    /// After the last fault the cluster reaches the state of a run without faults, and stays in it
+    /// (O1).
+    Convergence,
+    /// At rest another reconcile changes nothing (O2).
+    Idempotency,
+    /// Objects are created and deleted as often as without faults (O3).
+    Lifecycle,
+    /// Only objects of the operator's own resources are deleted (O4).
+    Ownership,
+    /// Nothing is left when the user has deleted everything (O5).
+    Leftovers,
+    /// Every object that is deleted is gone within the bound (O6).
+    Deletion,
+    /// `observedGeneration` and `Ready` are true (O7).
+    Status,
+    /// The number of writes is bounded (O8).
+    WriteBudget,
+    /// Nothing panics, and the manager runs (O9).
+    Panics,
+    /// The data of Secrets appears in no other object and in no record (O13).
+    Secrets,
+    /// Two runs of one plan are the same.
+    Determinism,
+    /// An invariant of the author.
+    Invariant,
+}
+
+impl Oracle {
+    /// Returns the class of bug that a violation shows.
+    #[must_use]
+    pub fn bug_class(self) -> &'static str {
+        match self {
+            Self::Convergence => "the cluster does not converge to the desired state",
+            Self::Idempotency => "the reconciler writes although nothing has changed",
+            Self::Lifecycle => "objects are created or deleted once too often",
+            Self::Ownership => "an object of another owner is deleted",
+            Self::Leftovers => "objects are left behind after the deletion",
+            Self::Deletion => "a deletion never completes",
+            Self::Status => "the status claims what is not true",
+            Self::WriteBudget => "the operator does not stop writing",
+            Self::Panics => "the operator panics or ends",
+            Self::Secrets => "data of a Secret is exposed",
+            Self::Determinism => "the operator is not deterministic",
+            Self::Invariant => "an invariant does not hold",
+        }
+    }
+}
+
+/// An oracle that does not hold in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Violation {
+    /// The oracle.
+    pub oracle: Oracle,
+    /// The object, as resource and name.
+    pub object: String,
+    /// The path of the field, if the violation is about one.
+    pub field: String,
+    /// What was expected.
+    pub expected: String,
+    /// What was found.
+    pub found: String,
+}
+
+impl Violation {
+    pub(crate) fn new(oracle: Oracle, object: impl Into<String>) -> Self {
+        let empty = String::new;
+        let object = object.into();
+        Self { oracle, object, field: empty(), expected: empty(), found: empty() }
+    }
+
+    pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
+        self.field = field.into();
+        self
+    }
+
+    pub(crate) fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = expected.into();
+        self
+    }
+
+    pub(crate) fn found(mut self, found: impl Into<String>) -> Self {
+        self.found = found.into();
+        self
+    }
+
+    /// Returns what stays the same while a plan is shrunk: the oracle, the resource and the field.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let resource = self.object.split(' ').next().unwrap_or_default();
+        let field: String = self.field.chars().filter(|it| !it.is_ascii_digit()).collect();
+        format!("{:?} {resource} {field}", self.oracle)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.oracle.bug_class(), self.object)?;
+        if !self.field.is_empty() {
+            write!(f, ", {}", self.field)?;
+        }
+        if !self.expected.is_empty() {
+            write!(f, ": expected {}, found {}", self.expected, self.found)?;
+        } else if !self.found.is_empty() {
+            write!(f, ": {}", self.found)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns what a run violates. `calm` is a run of the same workload without faults; `None` while
+/// that one itself is checked.
+pub(crate) fn violations(
+    config: &Config,
+    plan: &Plan,
+    run: &Run,
+    calm: Option<&Run>,
+) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    panics(run, &mut violations);
+    aborted(run, &mut violations);
+    if run.aborted.is_none() {
+        if let Some(calm) = calm {
+            rest::convergence(run, calm, &mut violations);
+            lifecycle::counts(config, plan, run, calm, &mut violations);
+            lifecycle::budget(plan, run, calm, &mut violations);
+        }
+        rest::idempotency(run, &mut violations);
+        rest::deletions(run, &mut violations);
+        rest::leftovers(run, &mut violations);
+        lifecycle::ownership(run, &mut violations);
+        status::observed_generations(config, run, &mut violations);
+        // What another client has just deleted cannot be known.
+        if let Some(calm) = calm.filter(|_| !plan.interferes()) {
+            status::readiness(config, run, calm, &mut violations);
+        }
+    }
+    if let Some((name, wrong)) = run.broken.first() {
+        violations.push(Violation::new(Oracle::Invariant, name).found(wrong.clone()));
+    }
+    rest::secrets(config, run, &mut violations);
+    violations.retain(|violation| !config.disabled.contains(&violation.oracle));
+    violations
+}
+
+fn panics(run: &Run, violations: &mut Vec<Violation>) {
+    for reconciled in &run.reconciled {
+        if let Some(message) = &reconciled.panic {
+            let violation = Violation::new(Oracle::Panics, &reconciled.object);
+            violations.push(violation.found(format!("panicked: {message}")));
+            return;
+        }
+    }
+}
+
+fn aborted(run: &Run, violations: &mut Vec<Violation>) {
+    match &run.aborted {
+        None => {}
+        Some(Abort::Operator(error)) => {
+            violations.push(Violation::new(Oracle::Panics, "operator").found(error.clone()));
+        }
+        Some(Abort::Unsettled { step } | Abort::OutOfControl { step }) => {
+            let busiest = lifecycle::busiest(run, *step);
+            let (object, writes) = busiest.unwrap_or_else(|| ("operator".to_owned(), 0));
+            let found = format!("{writes} writes, and the cluster was never at rest");
+            violations.push(Violation::new(Oracle::WriteBudget, object).found(found));
+        }
+    }
+}

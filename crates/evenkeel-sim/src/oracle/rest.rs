@@ -1,0 +1,95 @@
+//! Oracles on the state of the cluster at rest.
+
+use std::collections::BTreeSet;
+
+use evenkeel_types::base64;
+use serde_json::Value;
+
+use super::{Oracle, Violation};
+use crate::simulation::Config;
+use crate::workload::Step;
+use crate::world::Run;
+
+/// O1: the state after each step is that of the calm run.
+pub(super) fn convergence(run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
+    for (found, expected) in run.states.iter().zip(&calm.states) {
+        for difference in found.differences(expected) {
+            violations.push(
+                Violation::new(Oracle::Convergence, difference.object)
+                    .field(difference.field)
+                    .expected(difference.expected)
+                    .found(difference.found),
+            );
+        }
+        if !violations.is_empty() {
+            return;
+        }
+    }
+}
+
+/// O2: another reconcile of every object writes nothing.
+pub(super) fn idempotency(run: &Run, violations: &mut Vec<Violation>) {
+    for write in &run.requests.writes[run.idle_writes.clone()] {
+        if write.revision.is_some() {
+            let object = format!("{} {}/{}", write.call.resource, write.call.namespace, write.name);
+            let found = format!("{} although the object was as desired", write.call.verb);
+            violations.push(Violation::new(Oracle::Idempotency, object).found(found));
+            return;
+        }
+    }
+}
+
+/// O6: no object is being deleted at rest.
+pub(super) fn deletions(run: &Run, violations: &mut Vec<Violation>) {
+    if let Some((_, object)) = run.terminating.first() {
+        let found = "is being deleted, and nothing removes its finalizers";
+        violations.push(Violation::new(Oracle::Deletion, object).found(found));
+    }
+}
+
+/// O5: the state after all objects were deleted is the one before they were created.
+pub(super) fn leftovers(run: &Run, violations: &mut Vec<Violation>) {
+    let Some(emptied) = &run.emptied else { return };
+    let left = emptied.0.keys().find(|object| !run.baseline.0.contains_key(*object));
+    // Objects that are stuck are reported as such.
+    if let Some(object) = left
+        && run.terminating.is_empty()
+    {
+        let found = "is left after the deletion of the objects of the workload";
+        violations.push(Violation::new(Oracle::Leftovers, object).found(found));
+    }
+}
+
+/// O13: data of the workload's Secrets appears in no other object and in no record of a reconcile.
+pub(super) fn secrets(config: &Config, run: &Run, violations: &mut Vec<Violation>) {
+    let steps = config.workload.iter().filter_map(Step::created);
+    let values: BTreeSet<String> = steps.chain(&config.objects).flat_map(secret_values).collect();
+    for value in values {
+        let shown = run.reconciled.iter().find(|it| it.text.contains(&value));
+        if let Some(record) = shown {
+            let violation = Violation::new(Oracle::Secrets, &record.object);
+            violations.push(violation.found("the record of a reconcile has data of a Secret"));
+        }
+        let copied = run.changes.iter().find(|change| {
+            change.object.resource != "secrets" && change.object.value.to_string().contains(&value)
+        });
+        if let Some(change) = copied {
+            let violation = Violation::new(Oracle::Secrets, change.object.path());
+            violations.push(violation.found("the object has data of a Secret"));
+        }
+    }
+}
+
+/// Returns the values of a Secret that are long enough to be recognized.
+fn secret_values(object: &Value) -> Vec<String> {
+    if object["kind"] != "Secret" {
+        return Vec::new();
+    }
+    let plain = object["stringData"].as_object().into_iter().flat_map(|data| data.values());
+    let encoded = object["data"].as_object().into_iter().flat_map(|data| data.values());
+    let decoded = encoded
+        .filter_map(Value::as_str)
+        .filter_map(|text| String::from_utf8(base64::decode(text).ok()?).ok());
+    let plain = plain.filter_map(Value::as_str).map(str::to_owned);
+    plain.chain(decoded).filter(|value| value.len() >= 8).collect()
+}

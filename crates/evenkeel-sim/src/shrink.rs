@@ -1,0 +1,81 @@
+//! Shrinks a plan that violates an oracle: fewer faults, then fewer steps, then earlier faults, as
+//! long as the same oracle is violated in the same field.
+
+use crate::check;
+use crate::oracle::Violation;
+use crate::plan::Plan;
+use crate::simulation::Config;
+use crate::trace::TraceEvent;
+use crate::world::{self, Run};
+
+/// Runs that shrinking may take.
+const ATTEMPTS: usize = 200;
+
+/// Returns the smallest plan that was found, its violation and its trace.
+pub(crate) fn shrink(
+    config: &Config,
+    plan: Plan,
+    violation: Violation,
+) -> (Plan, Violation, Vec<TraceEvent>) {
+    let mut shrinker =
+        Shrinker { config, fingerprint: violation.fingerprint(), attempts: ATTEMPTS };
+    let trace = world::run(config, &plan).trace;
+    let mut best = (plan, violation, trace);
+    while let Some(smaller) = shrinker.smaller(&best.0) {
+        best = smaller;
+    }
+    best
+}
+
+struct Shrinker<'a> {
+    config: &'a Config,
+    fingerprint: String,
+    attempts: usize,
+}
+
+impl Shrinker<'_> {
+    /// Returns a smaller plan with the same violation.
+    fn smaller(&mut self, plan: &Plan) -> Option<(Plan, Violation, Vec<TraceEvent>)> {
+        let without_fault = (0..plan.faults.len()).map(|index| {
+            let mut smaller = plan.clone();
+            smaller.faults.remove(index);
+            smaller
+        });
+        let steps = match plan.workload.is_empty() {
+            true => &self.config.workload,
+            false => &plan.workload,
+        };
+        // The first step creates the object that the others are about.
+        let without_step = (1..steps.len()).rev().map(|index| {
+            let mut workload = steps.clone();
+            workload.remove(index);
+            Plan { workload, faults: plan.faults.clone() }
+        });
+        let earlier = plan.faults.iter().enumerate().filter(|(_, fault)| fault.at.nth > 1);
+        let earlier = earlier.map(|(index, fault)| {
+            let mut smaller = plan.clone();
+            smaller.faults[index].at.nth = fault.at.nth - 1;
+            smaller
+        });
+        let candidates: Vec<Plan> = without_fault.chain(without_step).chain(earlier).collect();
+        candidates.into_iter().find_map(|candidate| self.attempt(candidate))
+    }
+
+    fn attempt(&mut self, plan: Plan) -> Option<(Plan, Violation, Vec<TraceEvent>)> {
+        self.attempts = self.attempts.checked_sub(1)?;
+        let run = world::run(self.config, &plan);
+        let calm: Option<Run> = match plan.faults.is_empty() {
+            true => None,
+            false => {
+                let calm = Plan { workload: plan.workload.clone(), ..Plan::default() };
+                Some(world::run(self.config, &calm))
+            }
+        };
+        if calm.as_ref().is_some_and(|calm| calm.aborted.is_some()) {
+            return None;
+        }
+        let violations = check::twice(self.config, &plan, &run, calm.as_ref());
+        let same = violations.into_iter().find(|it| it.fingerprint() == self.fingerprint)?;
+        Some((plan, same, run.trace))
+    }
+}

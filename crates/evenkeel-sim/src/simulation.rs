@@ -1,0 +1,249 @@
+//! The surface: what to simulate.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::{BoxError, Manager, Object};
+use evenkeel_cluster::ClusterOptions;
+use kube::CustomResourceExt;
+use serde_json::Value;
+
+use crate::explore::Tier;
+use crate::oracle::Oracle;
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::workload::{self, ObjectRef, Step};
+use crate::{check, explore, fail, world};
+
+type Build = dyn Fn(&Manager) -> Result<(), BoxError> + Send + Sync;
+type Invariant = dyn Fn(&[Value]) -> Result<(), String> + Send + Sync;
+
+/// What every run has in common.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) name: String,
+    pub(crate) build: Arc<Build>,
+    pub(crate) cluster: ClusterOptions,
+    pub(crate) seed: u64,
+    pub(crate) crds: Vec<Value>,
+    /// Objects that exist before the operator starts.
+    pub(crate) objects: Vec<Value>,
+    pub(crate) workload: Vec<Step>,
+    pub(crate) bound: Duration,
+    pub(crate) checks_deletion: bool,
+    pub(crate) disabled: BTreeSet<Oracle>,
+    /// Resources whose objects may be created and deleted more often than in a calm run.
+    pub(crate) recreated: BTreeSet<String>,
+    pub(crate) invariants: Vec<(String, Arc<Invariant>)>,
+    pub(crate) generates_workloads: bool,
+}
+
+/// A simulation of an operator; see [`operator`].
+///
+/// Builder methods declare exceptions, each with a reason for the reader of the test.
+#[must_use = "a simulation runs when `check` is called"]
+pub struct Simulation {
+    pub(crate) config: Config,
+    pub(crate) tier: Tier,
+    pub(crate) budget: Option<Duration>,
+    pub(crate) plans: Option<PathBuf>,
+    pub(crate) replay: Vec<Plan>,
+    pub(crate) random_seed: u64,
+}
+
+/// Simulates an operator under faults. `build` registers its controllers and webhooks with a
+/// manager, as `main` does; it is called for each start of the operator, on several threads.
+///
+/// ```no_run
+/// # use evenkeel::prelude::*;
+/// # struct Operator;
+/// # impl Operator { fn register(&self, _: &Manager) -> Result<(), RegisterError> { Ok(()) } }
+/// evenkeel_sim::operator("web", |manager| Operator.register(manager))
+///     .sample("{apiVersion: example.com/v1, kind: Web, metadata: {name: a}, spec: {size: 2}}")
+///     .check();
+/// ```
+pub fn operator<T, E: Into<BoxError>>(
+    name: &str,
+    build: impl Fn(&Manager) -> Result<T, E> + Send + Sync + 'static,
+) -> Simulation {
+    let build = move |manager: &Manager| build(manager).map(drop).map_err(Into::into);
+    Simulation {
+        config: Config {
+            name: name.to_owned(),
+            build: Arc::new(build),
+            cluster: ClusterOptions::default(),
+            seed: 1,
+            crds: Vec::new(),
+            objects: Vec::new(),
+            workload: Vec::new(),
+            bound: Duration::from_secs(30 * 60),
+            checks_deletion: true,
+            disabled: BTreeSet::new(),
+            recreated: BTreeSet::new(),
+            invariants: Vec::new(),
+            generates_workloads: false,
+        },
+        tier: Tier::from_env(),
+        budget: None,
+        plans: None,
+        replay: Vec::new(),
+        random_seed: explore::seed_from_env(),
+    }
+}
+
+impl Simulation {
+    /// Installs the CRD of a type.
+    pub fn install<K: CustomResourceExt>(mut self) -> Self {
+        match serde_json::to_value(K::crd()) {
+            Ok(crd) => self.config.crds.push(crd),
+            Err(error) => fail(&format!("cannot encode a CRD: {error}")),
+        }
+        self
+    }
+
+    /// Adds objects, as YAML or JSON, that the user creates, one after the other. Objects without a
+    /// namespace are created in `default`, unless they are cluster-scoped.
+    pub fn sample(mut self, text: &str) -> Self {
+        for object in parse(text) {
+            self.config.workload.push(Step::Create(object));
+        }
+        self
+    }
+
+    /// Adds objects, as YAML or JSON, that exist before the operator starts.
+    pub fn existing(mut self, text: &str) -> Self {
+        self.config.objects.extend(parse(text));
+        self
+    }
+
+    /// Adds a step: the user changes the object of type `K` with this name by a merge patch.
+    pub fn patch<K: Object>(mut self, name: &str, patch: Value) -> Self {
+        self.config.workload.push(Step::Patch { object: reference::<K>(name), patch });
+        self
+    }
+
+    /// Adds a step: the user deletes the object of type `K` with this name.
+    pub fn delete<K: Object>(mut self, name: &str) -> Self {
+        self.config.workload.push(Step::Delete(reference::<K>(name)));
+        self
+    }
+
+    /// Adds a step.
+    pub fn step(mut self, step: Step) -> Self {
+        self.config.workload.push(step);
+        self
+    }
+
+    /// Sets the options of the cluster: nodes, delays, disabled controllers.
+    pub fn cluster(mut self, options: ClusterOptions) -> Self {
+        self.config.cluster = options;
+        self
+    }
+
+    /// Sets how much is explored. The default is [`Tier::T0`], or the value of `SIM_TIER`.
+    pub fn tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
+        self
+    }
+
+    /// Sets the time that the exploration may take. The default is that of the tier, or the value
+    /// of `SIM_BUDGET` in seconds.
+    pub fn budget(mut self, budget: Duration) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Sets the virtual time within which the cluster must be at rest after a change or a fault. The
+    /// default is 30 minutes.
+    pub fn bound(mut self, bound: Duration) -> Self {
+        self.config.bound = bound;
+        self
+    }
+
+    /// Allows objects of a type to be created and deleted more often than without faults.
+    pub fn allow_recreate<K: Object>(mut self, _reason: &str) -> Self {
+        let kind = evenkeel::Kind::of::<K>();
+        self.config.recreated.insert(resource_of(kind.group(), kind.plural()));
+        self
+    }
+
+    /// Disables an oracle.
+    pub fn disable(mut self, oracle: Oracle, _reason: &str) -> Self {
+        self.config.disabled.insert(oracle);
+        if oracle == Oracle::Leftovers {
+            self.config.checks_deletion = false;
+        }
+        self
+    }
+
+    /// Adds an invariant: `test` gets all objects that were written since the start after each step, and returns what
+    /// is wrong.
+    pub fn invariant(
+        mut self,
+        name: &str,
+        test: impl Fn(&[Value]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.config.invariants.push((name.to_owned(), Arc::new(test)));
+        self
+    }
+
+    /// Sets the directory of plans that failed before and are replayed first. The default is
+    /// `tests/plans` of the crate under test.
+    pub fn plans(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.plans = Some(directory.into());
+        self
+    }
+
+    /// Runs only these plans.
+    pub fn replay(mut self, plans: impl IntoIterator<Item = Plan>) -> Self {
+        self.replay.extend(plans);
+        self
+    }
+
+    /// Runs the simulation and returns what it has found.
+    #[must_use]
+    pub fn explore(self) -> Report {
+        check::explore(&self)
+    }
+
+    /// Runs the simulation. Prints its coverage.
+    ///
+    /// # Panics
+    /// With the report, if an oracle is violated. The plan is stored in `tests/plans`, and replayed
+    /// first from then on.
+    #[track_caller]
+    pub fn check(self) {
+        check::check(&self);
+    }
+}
+
+fn parse(text: &str) -> Vec<Value> {
+    match world::sample(text) {
+        Ok(objects) => objects,
+        Err(error) => fail(&format!("cannot parse a sample: {error}")),
+    }
+}
+
+fn reference<K: Object>(name: &str) -> ObjectRef {
+    let kind = evenkeel::Kind::of::<K>();
+    let namespace = if kind.namespaced() { "default" } else { "" };
+    ObjectRef {
+        api_version: kind.api_version(),
+        kind: kind.kind().to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn resource_of(group: &str, plural: &str) -> String {
+    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
+}
+
+impl Config {
+    /// Returns the workload with steps that are generated from the schemas of the CRDs.
+    pub(crate) fn generated_workloads(&self) -> Vec<Vec<Step>> {
+        workload::schema::workloads(&self.crds, &self.workload)
+    }
+}

@@ -1,0 +1,376 @@
+//! The state of a cluster in a form that can be compared between two runs.
+//!
+//! Values that depend on the number or the time of writes are replaced: uids by the path of their
+//! object, generated names by their prefix, timestamps, allocated addresses and ports by a mark.
+//! Resource versions, generations and managed fields are dropped; `observedGeneration` is replaced
+//! by whether it is current.
+
+use std::collections::{BTreeMap, HashMap};
+
+use evenkeel_apiserver::StoredObject;
+use serde_json::{Map, Value};
+
+use crate::gate::is_auxiliary;
+
+/// The annotation that another client sets when it touches an object.
+pub(crate) const TOUCHED: &str = "sim.evenkeel.dev/touched";
+
+/// The prefix of the name of the volume that has the token of a pod.
+const TOKEN_VOLUME: &str = "kube-api-access-";
+
+/// The canonical objects of a cluster, by resource and name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct State(pub(crate) BTreeMap<String, Value>);
+
+/// One field that differs between two states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// The object: resource and name.
+    pub(crate) object: String,
+    /// The path of the field; empty if the whole object is missing or surplus.
+    pub(crate) field: String,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+/// An object as stored, decoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoded {
+    pub(crate) resource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) value: Value,
+}
+
+impl Decoded {
+    pub(crate) fn of(object: &StoredObject) -> Self {
+        Self {
+            resource: object.resource.to_string(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            value: serde_json::from_slice(&object.body).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn uid(&self) -> &str {
+        self.value["metadata"]["uid"].as_str().unwrap_or_default()
+    }
+
+    /// Returns `resource namespace/name`.
+    pub(crate) fn path(&self) -> String {
+        path(&self.resource, &self.namespace, &self.name)
+    }
+
+    /// Returns the uid of the controller.
+    pub(crate) fn controller(&self) -> Option<&str> {
+        let owners = self.value["metadata"]["ownerReferences"].as_array()?;
+        owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
+    }
+}
+
+pub(crate) fn path(resource: &str, namespace: &str, name: &str) -> String {
+    match namespace {
+        "" => format!("{resource} {name}"),
+        namespace => format!("{resource} {namespace}/{name}"),
+    }
+}
+
+/// Whether the resource is left out: by-products, and what belongs to the cluster itself.
+pub(crate) fn is_ignored(resource: &str) -> bool {
+    is_auxiliary(resource)
+        || matches!(resource, "nodes" | "csinodes.storage.k8s.io" | "ipaddresses.networking.k8s.io")
+}
+
+impl State {
+    /// Returns the state of these objects, except those that have not changed since revision
+    /// `start`: they belong to the cluster itself.
+    pub(crate) fn of(objects: &[StoredObject], start: u64) -> Self {
+        let decoded: Vec<Decoded> = objects
+            .iter()
+            .filter(|object| object.revision > start && !is_ignored(&object.resource))
+            .map(Decoded::of)
+            .collect();
+        let names = Names::of(&decoded);
+        let mut state = BTreeMap::new();
+        for object in &decoded {
+            let key = names.replace(&object.path());
+            let value = canonical(&object.value, &names);
+            // Objects with generated names are numbered in the order of their content.
+            let mut siblings = 0;
+            let mut unique = key.clone();
+            while state.contains_key(&unique) {
+                siblings += 1;
+                unique = format!("{key} ({siblings})");
+            }
+            state.insert(unique, value);
+        }
+        Self(order_generated(state))
+    }
+
+    /// Returns what differs from `expected`, the smallest objects first.
+    pub(crate) fn differences(&self, expected: &Self) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        for (object, wanted) in &expected.0 {
+            match self.0.get(object) {
+                Some(found) => compare(object, "", wanted, found, &mut differences),
+                None => differences.push(missing(object, "present", "absent")),
+            }
+        }
+        for object in self.0.keys().filter(|object| !expected.0.contains_key(*object)) {
+            differences.push(missing(object, "absent", "present"));
+        }
+        differences
+    }
+}
+
+fn missing(object: &str, expected: &str, found: &str) -> Difference {
+    Difference {
+        object: object.to_owned(),
+        field: String::new(),
+        expected: expected.to_owned(),
+        found: found.to_owned(),
+    }
+}
+
+/// Sorts the objects that differ in their generated name only by content, so that the order of
+/// creation does not matter.
+fn order_generated(state: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for (key, value) in state {
+        let group = key.split(" (").next().unwrap_or_default().to_owned();
+        groups.entry(group).or_default().push(value);
+    }
+    let mut ordered = BTreeMap::new();
+    for (group, mut values) in groups {
+        values.sort_by_cached_key(Value::to_string);
+        for (number, value) in values.into_iter().enumerate() {
+            let key = if number == 0 { group.clone() } else { format!("{group} ({number})") };
+            ordered.insert(key, value);
+        }
+    }
+    ordered
+}
+
+/// Replacements of uids and generated names in text.
+struct Names {
+    uids: HashMap<String, String>,
+    /// The longest first: a name may contain another one.
+    generated: Vec<(String, String)>,
+}
+
+impl Names {
+    fn of(objects: &[Decoded]) -> Self {
+        let mut names = Self { uids: HashMap::new(), generated: Vec::new() };
+        for object in objects {
+            let prefix = object.value["metadata"]["generateName"].as_str().unwrap_or_default();
+            if !prefix.is_empty() && object.name.len() > prefix.len() {
+                names.generated.push((object.name.clone(), format!("{prefix}*")));
+            }
+        }
+        names.generated.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        for object in objects.iter().filter(|object| !object.uid().is_empty()) {
+            let path = format!("<uid of {}>", names.replace(&object.path()));
+            names.uids.insert(object.uid().to_owned(), path);
+        }
+        names
+    }
+
+    fn replace(&self, text: &str) -> String {
+        if let Some(path) = self.uids.get(text) {
+            return path.clone();
+        }
+        // The name of the volume with the token of a pod ends with random letters.
+        if text.starts_with(TOKEN_VOLUME) && text.len() == TOKEN_VOLUME.len() + 5 {
+            return format!("{TOKEN_VOLUME}*");
+        }
+        let mut text = text.to_owned();
+        for (from, to) in &self.generated {
+            if text.contains(from.as_str()) {
+                text = text.replace(from.as_str(), to);
+            }
+        }
+        text
+    }
+}
+
+fn canonical(object: &Value, names: &Names) -> Value {
+    let generation = object["metadata"]["generation"].clone();
+    let mut value = object.clone();
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["resourceVersion", "uid", "generation", "managedFields", "selfLink"] {
+            metadata.remove(field);
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(TOUCHED);
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+    }
+    mask(&mut value, &generation, names);
+    value
+}
+
+/// Fields whose values are allocated or random.
+fn is_allocated(name: &str) -> bool {
+    matches!(
+        name,
+        "clusterIP"
+            | "clusterIPs"
+            | "podIP"
+            | "podIPs"
+            | "hostIP"
+            | "hostIPs"
+            | "nodePort"
+            | "containerID"
+            | "nodeName"
+            | "ip"
+            | "batch.kubernetes.io/controller-uid"
+            | "controller-uid"
+            | "healthCheckNodePort"
+            | "addresses"
+    )
+}
+
+fn mask(value: &mut Value, generation: &Value, names: &Names) {
+    match value {
+        Value::Object(fields) => mask_fields(fields, generation, names),
+        Value::Array(items) => {
+            for item in items {
+                mask(item, generation, names);
+            }
+        }
+        Value::String(text) => {
+            if is_timestamp(text) {
+                *text = "<time>".to_owned();
+            } else {
+                *text = names.replace(text);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn mask_fields(fields: &mut Map<String, Value>, generation: &Value, names: &Names) {
+    for (name, value) in fields.iter_mut() {
+        if is_allocated(name) && !value.is_null() && value != "None" {
+            *value = "<allocated>".into();
+        } else if name == "observedGeneration" {
+            let current = value == generation;
+            *value = if current { "<current>" } else { "<outdated>" }.into();
+        } else {
+            mask(value, generation, names);
+        }
+    }
+}
+
+/// Whether the text is a timestamp: `2026-01-01T00:00:00Z`, with or without a fraction.
+fn is_timestamp(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 20
+        && bytes.len() <= 35
+        && bytes[4] == b'-'
+        && bytes[7] == b'-'
+        && bytes[10] == b'T'
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+        && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+fn compare(object: &str, at: &str, expected: &Value, found: &Value, into: &mut Vec<Difference>) {
+    match (expected, found) {
+        (Value::Object(old), Value::Object(new)) => {
+            for (name, value) in old {
+                compare(
+                    object,
+                    &join(at, name),
+                    value,
+                    new.get(name).unwrap_or(&Value::Null),
+                    into,
+                );
+            }
+            for (name, value) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
+                compare(object, &join(at, name), &Value::Null, value, into);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                compare(object, &format!("{at}[{index}]"), old, new, into);
+            }
+        }
+        (expected, found) if expected != found => into.push(Difference {
+            object: object.to_owned(),
+            field: at.to_owned(),
+            expected: show(expected),
+            found: show(found),
+        }),
+        _ => {}
+    }
+}
+
+fn join(at: &str, name: &str) -> String {
+    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::Null => "absent".to_owned(),
+        other => {
+            let text = other.to_string();
+            match text.char_indices().nth(160) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn decoded(resource: &str, value: Value) -> Decoded {
+        let name = value["metadata"]["name"].as_str().unwrap().to_owned();
+        Decoded { resource: resource.to_owned(), namespace: "a".to_owned(), name, value }
+    }
+
+    #[test]
+    fn volatile_values_are_replaced_and_others_kept() {
+        let pod = decoded(
+            "pods",
+            json!({
+                "metadata": {
+                    "name": "web-x7k2p", "generateName": "web-", "uid": "u-1", "generation": 3,
+                    "annotations": {TOUCHED: "1"}, "creationTimestamp": "2026-01-01T00:00:00Z",
+                },
+                "status": {"observedGeneration": 3, "podIP": "10.0.0.1", "message": "web-x7k2p ok"},
+            }),
+        );
+        let names = Names::of(std::slice::from_ref(&pod));
+        assert_eq!(
+            canonical(&pod.value, &names),
+            json!({
+                "metadata": {
+                    "name": "web-*", "generateName": "web-", "creationTimestamp": "<time>",
+                },
+                "status": {
+                    "observedGeneration": "<current>", "podIP": "<allocated>", "message": "web-* ok",
+                },
+            })
+        );
+        assert_eq!(names.replace("u-1"), "<uid of pods a/web-*>");
+    }
+
+    #[test]
+    fn differences_name_the_field() {
+        let state = |value: Value| State([("pods a/b".to_owned(), value)].into());
+        let found = state(json!({"spec": {"x": [1, 2], "y": true}}));
+        let differences = found.differences(&state(json!({"spec": {"x": [1, 3]}})));
+        let shown: Vec<_> =
+            differences.iter().map(|it| (&*it.field, &*it.expected, &*it.found)).collect();
+        assert_eq!(shown, [("spec.x[1]", "3", "2"), ("spec.y", "absent", "true")]);
+        let gone = State::default().differences(&found);
+        assert_eq!((&*gone[0].expected, &*gone[0].found), ("present", "absent"));
+    }
+}

@@ -1,0 +1,421 @@
+//! One run: a cluster in virtual time, the operator, and the user.
+
+mod controllers;
+
+mod incarnation;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::{BoxError, Clock, Key};
+use evenkeel_apiserver::{Commit, StoredObject};
+use evenkeel_cluster::{Cluster, ClusterOptions};
+use http::Method;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+pub(crate) use controllers::reduced;
+use incarnation::Incarnation;
+pub(crate) use incarnation::Reconciled;
+
+use crate::gate::{Command, Gate, Requests};
+use crate::plan::{Fault, Plan};
+use crate::simulation::Config;
+use crate::state::{self, Decoded, State};
+use crate::trace::{Lane, Recorder, TraceEvent};
+use crate::user::{Refused, User};
+use crate::workload::{ObjectRef, Step};
+
+/// The start of the wall clock, in seconds since the Unix epoch.
+const EPOCH: i64 = 1_767_225_600;
+
+/// How long the cluster must not change to be at rest.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// The same if a fault hits watches: longer than a watch of the operator lasts, so that one that is
+/// silent has ended, and longer than the longest delay before a watch is opened again.
+const QUIET_WATCHES: Duration = Duration::from_secs(60);
+
+/// How often the driver checks for changes.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a crashed operator takes to be started again.
+const RESTART_DELAY: Duration = Duration::from_secs(2);
+
+/// A commit, decoded, and the step of the workload it belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) object: Decoded,
+    pub(crate) deleted: bool,
+    pub(crate) step: usize,
+}
+
+/// What a run has shown.
+pub(crate) struct Run {
+    pub(crate) trace: Vec<TraceEvent>,
+    pub(crate) requests: Requests,
+    pub(crate) changes: Vec<Change>,
+    /// The state after each step.
+    pub(crate) states: Vec<State>,
+    /// The state before the workload.
+    pub(crate) baseline: State,
+    /// The state after all objects of the workload were deleted.
+    pub(crate) emptied: Option<State>,
+    pub(crate) reconciled: Vec<Reconciled>,
+    /// Writes of the operator when every object was reconciled once more at rest, with their index.
+    pub(crate) idle_writes: std::ops::Range<usize>,
+    /// Faults that did not happen.
+    pub(crate) unused: Vec<Fault>,
+    /// Steps that the server rejected.
+    pub(crate) rejected: Vec<(usize, String)>,
+    /// Why the run ended early.
+    pub(crate) aborted: Option<Abort>,
+    /// Invariants that did not hold after a step: their names and what is wrong.
+    pub(crate) broken: Vec<(String, String)>,
+    /// Objects that are being deleted at the end of a step, with the step.
+    pub(crate) terminating: Vec<(usize, String)>,
+}
+
+/// Why a run ended early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Abort {
+    /// The operator could not be started, or its manager returned an error.
+    Operator(String),
+    /// The cluster was not at rest within the bound.
+    Unsettled { step: usize },
+    /// The operator sent too many requests.
+    OutOfControl { step: usize },
+}
+
+/// Runs a plan in a runtime of its own.
+pub(crate) fn run(config: &Config, plan: &Plan) -> Run {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap_or_else(|error| crate::fail(&format!("cannot start a runtime: {error}")));
+    runtime.block_on(async {
+        match World::start(config, plan).await {
+            Ok(world) => world.play(plan).await,
+            Err(error) => crate::fail(&format!(
+                "cannot start the simulated cluster: {}",
+                evenkeel::chain(&*error)
+            )),
+        }
+    })
+}
+
+struct World<'a> {
+    config: &'a Config,
+    cluster: Arc<Cluster>,
+    clock: Clock,
+    recorder: Recorder,
+    gate: Arc<Gate>,
+    commands: mpsc::Receiver<Command>,
+    user: User,
+    incarnation: Option<Incarnation>,
+    quiet: Duration,
+    /// The revision before the operator was started.
+    start: u64,
+    revision: u64,
+    step: usize,
+    run: Run,
+}
+
+impl<'a> World<'a> {
+    async fn start(config: &'a Config, plan: &Plan) -> Result<Self, BoxError> {
+        let clock = Clock::starting_at(Timestamp::from_second(EPOCH)?);
+        let mut options: ClusterOptions = config.cluster.clone();
+        options.seed = Some(config.seed);
+        options.clock = Some(clock.clone());
+        let cluster = Arc::new(Cluster::start_with(&options).await?);
+        let user = User::new(cluster.server().service());
+        let recorder = Recorder::start();
+        for crd in &config.crds {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let sent = user.send(Method::POST, path, Some(("application/json", crd))).await;
+            sent.map_err(|it| format!("cannot install a CRD: {} {}", it.code, it.message))?;
+        }
+        for object in &config.objects {
+            let created = user.create(object).await;
+            created
+                .map_err(|it| format!("cannot create {}: {}", ObjectRef::of(object), it.message))?;
+        }
+        let (gate, commands) = Gate::new(cluster.clone(), recorder.clone(), &plan.faults);
+        let run = Run {
+            trace: Vec::new(),
+            requests: Requests::default(),
+            changes: Vec::new(),
+            states: Vec::new(),
+            baseline: State::default(),
+            emptied: None,
+            reconciled: Vec::new(),
+            idle_writes: 0..0,
+            unused: Vec::new(),
+            rejected: Vec::new(),
+            aborted: None,
+            broken: Vec::new(),
+            terminating: Vec::new(),
+        };
+        let revision = cluster.server().revision();
+        Ok(Self {
+            config,
+            cluster,
+            clock,
+            recorder,
+            gate,
+            commands,
+            user,
+            incarnation: None,
+            quiet: if plan.hits_watches() { QUIET_WATCHES } else { QUIET },
+            start: revision,
+            revision,
+            step: 0,
+            run,
+        })
+    }
+
+    async fn play(mut self, plan: &Plan) -> Run {
+        if let Err(abort) = self.steps(plan).await {
+            self.run.aborted = Some(abort);
+        }
+        self.gate.close();
+        if let Some(incarnation) = self.incarnation.take() {
+            self.run.reconciled.extend(incarnation.kill().await);
+        }
+        self.run.unused = self.gate.unused_faults();
+        self.run.requests = self.gate.take_requests();
+        self.run.trace = self.recorder.take();
+        self.run
+    }
+
+    async fn steps(&mut self, plan: &Plan) -> Result<(), Abort> {
+        self.start_operator().await?;
+        self.rest().await?;
+        self.run.baseline = self.state();
+        let workload = match plan.workload.is_empty() {
+            true => &self.config.workload,
+            false => &plan.workload,
+        };
+        for (index, step) in workload.iter().enumerate() {
+            self.step = index;
+            self.gate.begin_step(index);
+            self.recorder.record(Lane::User, step.to_string());
+            self.perform(index, step).await?;
+            self.rest().await?;
+            let state = self.state();
+            self.run.states.push(state);
+            self.note_terminating(index);
+            self.check_invariants();
+        }
+        self.check_idle().await?;
+        if self.config.checks_deletion {
+            self.delete_all(workload).await?;
+        }
+        Ok(())
+    }
+
+    async fn perform(&mut self, index: usize, step: &Step) -> Result<(), Abort> {
+        if let Err(Refused { code, message }) = self.user.perform(step).await {
+            self.recorder.record(Lane::User, format!("is rejected with {code}: {message}"));
+            self.run.rejected.push((index, message));
+            return Ok(());
+        }
+        match step {
+            Step::Recreate(object) => {
+                self.rest().await?;
+                if let Err(Refused { message, .. }) = self.user.create(object).await {
+                    self.run.rejected.push((index, message));
+                }
+            }
+            Step::Wait(seconds) => {
+                let end = Duration::from_secs((*seconds).into());
+                let mut passed = Duration::ZERO;
+                while passed < end {
+                    self.tick().await?;
+                    passed += CHECK_INTERVAL;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn start_operator(&mut self) -> Result<(), Abort> {
+        let started =
+            Incarnation::start(self.config, &self.cluster, &self.gate, &self.clock, &self.recorder);
+        let incarnation = started.await.map_err(|error| Abort::Operator(error.to_string()))?;
+        self.recorder
+            .record(Lane::Operator, format!("starts (incarnation {})", incarnation.number));
+        self.incarnation = Some(incarnation);
+        Ok(())
+    }
+
+    /// Waits until the cluster has not changed for some time.
+    async fn rest(&mut self) -> Result<(), Abort> {
+        let (mut quiet, mut passed) = (Duration::ZERO, Duration::ZERO);
+        while quiet < self.quiet {
+            quiet = if self.tick().await? { Duration::ZERO } else { quiet + CHECK_INTERVAL };
+            passed += CHECK_INTERVAL;
+            if self.gate.is_out_of_control() {
+                return Err(Abort::OutOfControl { step: self.step });
+            }
+            if passed > self.config.bound {
+                return Err(Abort::Unsettled { step: self.step });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a second pass, and restarts the operator if it has crashed. Returns whether an object
+    /// has changed.
+    async fn tick(&mut self) -> Result<bool, Abort> {
+        let mut restarted = false;
+        let wait = tokio::time::sleep(CHECK_INTERVAL);
+        tokio::pin!(wait);
+        loop {
+            tokio::select! {
+                biased;
+                command = self.commands.recv() => {
+                    if let Some(command) = command {
+                        self.restart(command).await?;
+                        restarted = true;
+                    }
+                }
+                () = &mut wait => break,
+            }
+        }
+        if let Some(incarnation) = &mut self.incarnation
+            && let Some(error) = incarnation.failure()
+        {
+            return Err(Abort::Operator(error));
+        }
+        Ok(self.collect() || restarted)
+    }
+
+    async fn restart(&mut self, command: Command) -> Result<(), Abort> {
+        let Some(incarnation) = self.incarnation.take() else { return Ok(()) };
+        let reconciled = match command {
+            Command::Crash(_) => incarnation.kill().await,
+            Command::Restart(_) => {
+                let stopped = incarnation.stop().await;
+                self.gate.close();
+                stopped
+            }
+        };
+        self.run.reconciled.extend(reconciled);
+        tokio::time::sleep(RESTART_DELAY).await;
+        self.start_operator().await
+    }
+
+    /// Records the commits since the last call; returns whether one is significant.
+    fn collect(&mut self) -> bool {
+        let server = self.cluster.server();
+        let current = server.revision();
+        if current == self.revision {
+            return false;
+        }
+        let commits = server.commits_after(self.revision);
+        self.revision = current;
+        let mut significant = false;
+        for commit in commits.iter().filter(|commit| !state::is_ignored(&commit.object.resource)) {
+            significant = true;
+            self.record(commit);
+        }
+        significant
+    }
+
+    fn record(&mut self, commit: &Commit) {
+        let object = Decoded::of(&commit.object);
+        let what = match (commit.created, commit.deleted) {
+            (true, _) => "created",
+            (_, true) => "deleted",
+            _ => "changed",
+        };
+        self.recorder.record(Lane::Server, format!("{what} {}", object.path()));
+        self.run.changes.push(Change {
+            revision: commit.object.revision,
+            object,
+            deleted: commit.deleted,
+            step: self.step,
+        });
+    }
+
+    fn state(&self) -> State {
+        State::of(&self.cluster.server().stored_objects(), self.start)
+    }
+
+    /// Returns the objects that have changed since the operator was started.
+    fn changed_objects(&self) -> Vec<StoredObject> {
+        let mut objects = self.cluster.server().stored_objects();
+        objects.retain(|object| object.revision > self.start);
+        objects
+    }
+
+    fn check_invariants(&mut self) {
+        if self.config.invariants.is_empty() {
+            return;
+        }
+        let objects: Vec<Value> =
+            self.changed_objects().iter().map(|object| Decoded::of(object).value).collect();
+        for (name, test) in &self.config.invariants {
+            if let Err(wrong) = test(&objects) {
+                self.run.broken.push((name.clone(), wrong));
+            }
+        }
+    }
+
+    fn note_terminating(&mut self, step: usize) {
+        for object in self.changed_objects() {
+            let decoded = Decoded::of(&object);
+            if !decoded.value["metadata"]["deletionTimestamp"].is_null() {
+                self.run.terminating.push((step, decoded.path()));
+            }
+        }
+    }
+
+    /// Reconciles every object once more, and notes what the operator writes.
+    async fn check_idle(&mut self) -> Result<(), Abort> {
+        let before = self.gate.writes_so_far();
+        let Some(incarnation) = &self.incarnation else { return Ok(()) };
+        self.recorder.record(Lane::Operator, "every object is reconciled once more");
+        for object in self.changed_objects() {
+            let decoded = Decoded::of(&object);
+            let kind = decoded.value["kind"].as_str().unwrap_or_default();
+            let key = match &*decoded.namespace {
+                "" => Key::cluster(&decoded.name),
+                namespace => Key::namespaced(namespace, &decoded.name),
+            };
+            incarnation.enqueue(kind, &key);
+        }
+        self.rest().await?;
+        self.run.idle_writes = before..self.gate.writes_so_far();
+        Ok(())
+    }
+
+    /// Deletes the objects of the workload.
+    async fn delete_all(&mut self, workload: &[Step]) -> Result<(), Abort> {
+        self.recorder.record(Lane::User, "deletes all objects of the workload");
+        self.step = workload.len();
+        self.gate.begin_step(self.step);
+        for object in workload.iter().filter_map(Step::created) {
+            if let Ok(path) = self.user.path(&ObjectRef::of(object), false).await {
+                // Absent objects were deleted by a step.
+                let _ = self.user.delete(&path).await;
+            }
+        }
+        self.rest().await?;
+        self.note_terminating(self.step);
+        self.run.emptied = Some(self.state());
+        Ok(())
+    }
+}
+
+/// Returns the object of a sample, with a namespace.
+pub(crate) fn sample(text: &str) -> Result<Vec<Value>, String> {
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}

@@ -1,0 +1,10 @@
+//! Operators under simulation: correct ones, which must pass, and ones with a planted bug, which
+//! must be found and named.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod good;
+
+mod operators;
+
+mod planted;
