@@ -1,7 +1,5 @@
 //! The operator under simulated faults.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
 use std::path::PathBuf;
 
 use appservice::dns::Zone;
