@@ -9,6 +9,7 @@
 //! | compile | [`Env::compile`], [`Ast`], [`Issues`] |
 //! | evaluate against values | [`Program`], [`Value`], [`Error`] |
 //! | bound what an evaluation may cost | [`cost`] |
+//! | explain why a condition is not true | [`Env::explain`], [`Explanation`] |
 //! | expressions of webhooks and admission policies | [`admission`] |
 
 pub mod admission;
@@ -21,6 +22,7 @@ mod declare;
 mod env;
 mod error;
 mod eval;
+mod explain;
 mod library;
 mod ops;
 mod parser;
@@ -36,6 +38,7 @@ pub use declare::{
 };
 pub use env::{DeclarationError, Env, EnvBuilder, FunctionCost, TypeProvider};
 pub use error::{Error, ErrorKind};
+pub use explain::Explanation;
 pub use library::kubernetes;
 pub use program::{Activation, Evaluation, Limits, Program};
 pub use source::{Issue, Issues, Location};

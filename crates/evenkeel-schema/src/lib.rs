@@ -19,4 +19,4 @@ pub use crd::{
 };
 pub use evenkeel_types::names;
 pub use scale::{Scale, ScaleValues};
-pub use structural::{CompileError, DecodeError, Rule, Structural};
+pub use structural::{CompileError, DecodeError, Rule, RuleFailure, Structural};

@@ -29,11 +29,12 @@ use evenkeel_types::pattern::Pattern;
 
 pub use compile::CompileError;
 pub use normalize::DecodeError;
+pub use rules::RuleFailure;
 
 pub(crate) use compile::{Purpose, compile, compile_map};
 pub(crate) use embedded::{coerce as coerce_embedded, validate as validate_embedded};
 pub(crate) use prune::is_pruned;
-pub(crate) use rules::{CompiledRule, Compiler, Expression, declare};
+pub(crate) use rules::{CompiledRule, Compiler, Expression, check_default as check_rules, declare};
 pub(crate) use validate::check_against;
 
 /// A compiled structural schema. Clones share it.
@@ -185,6 +186,14 @@ impl Structural {
     /// Returns the version's `scale` subresource.
     pub fn scale(&self) -> Option<&Scale> {
         self.scale.as_deref()
+    }
+
+    /// Evaluates the rules of `x-kubernetes-validations` against an object, and its old version if it
+    /// is an update. Returns those that fail, with the part of the rule that is not true and the
+    /// values it depends on. Defaults are not set.
+    pub fn explain_rules(&self, object: &Value, old: Option<&Value>) -> Vec<RuleFailure> {
+        let rules = self.compiled_rules();
+        rules.map(|it| rules::explain(it, self.root(), object, old)).unwrap_or_default()
     }
 
     /// Returns the rules of `x-kubernetes-validations`, each with the schema path of its node.

@@ -54,6 +54,8 @@ mod install;
 
 mod rules;
 
+mod validation;
+
 mod wait;
 
 mod diff;
@@ -78,6 +80,7 @@ pub use evenkeel_cluster::{
 };
 pub use install::InstallError;
 pub use rules::Rule;
+pub use validation::{RuleFailures, ValidationRules};
 
 use account::Account;
 use backend::Backend;

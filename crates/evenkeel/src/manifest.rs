@@ -1,12 +1,28 @@
 //! Manifests as YAML, for `kubectl apply -f`.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde::Serialize;
 
-/// An object cannot be serialized as YAML.
+/// Why there is no manifest.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serialize the object as YAML")]
-pub struct ManifestError(#[source] serde_saphyr::SerializeError);
+#[non_exhaustive]
+pub enum ManifestError {
+    /// An object cannot be serialized as YAML.
+    #[error("cannot serialize the object as YAML")]
+    Yaml(#[source] serde_saphyr::SerializeError),
+    /// An object cannot be serialized as JSON.
+    #[error("cannot serialize the object as JSON")]
+    Json(#[source] serde_json::Error),
+    /// API servers reject the CRD.
+    #[error("the CRD {name} is not valid: {}", errors.join("; "))]
+    Crd {
+        /// The name of the CRD.
+        name: String,
+        /// The errors of the API server.
+        errors: Vec<String>,
+    },
+}
 
 /// Returns the YAML of an object.
 ///
@@ -23,7 +39,7 @@ pub struct ManifestError(#[source] serde_saphyr::SerializeError);
 /// # Errors
 /// When the object cannot be serialized.
 pub fn yaml(object: &impl Serialize) -> Result<String, ManifestError> {
-    serde_saphyr::to_string(object).map_err(ManifestError)
+    serde_saphyr::to_string(object).map_err(ManifestError::Yaml)
 }
 
 /// Returns the YAML of the CRD of `K`.
@@ -32,9 +48,46 @@ pub fn yaml(object: &impl Serialize) -> Result<String, ManifestError> {
 /// for the flag `--print-crds`.
 ///
 /// # Errors
-/// When the CRD cannot be serialized.
+/// When the CRD cannot be serialized, or is not valid ([`check_crd`]).
 pub fn crd_yaml<K: CustomResourceExt>() -> Result<String, ManifestError> {
-    yaml(&K::crd())
+    let crd = K::crd();
+    check_crd(&crd)?;
+    yaml(&crd)
+}
+
+/// Checks a CRD as kube-apiserver 1.36 does when it is created: its names, its schemas, and the types
+/// and costs of its validation rules.
+///
+/// ```
+/// use evenkeel::prelude::*;
+/// use kube::KubeSchema;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(CustomResource, KubeSchema, Clone, Debug, Deserialize, Serialize)]
+/// #[kube(group = "example.com", version = "v1", kind = "Cache", namespaced)]
+/// #[x_kube(validation = "self.min <= self.maximum")]
+/// struct CacheSpec {
+///     min: i32,
+///     max: i32,
+/// }
+///
+/// let error = evenkeel::manifest::check_crd(&Cache::crd()).unwrap_err();
+/// assert!(error.to_string().contains("undefined field 'maximum'"), "{error}");
+/// ```
+///
+/// # Errors
+/// When API servers reject the CRD.
+pub fn check_crd(crd: &CustomResourceDefinition) -> Result<(), ManifestError> {
+    let mut json = serde_json::to_value(crd).map_err(ManifestError::Json)?;
+    evenkeel_schema::default_crd(&mut json);
+    let errors = evenkeel_schema::validate_crd(&json);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ManifestError::Crd {
+        name: crd.metadata.name.clone().unwrap_or_default(),
+        errors: errors.iter().map(ToString::to_string).collect(),
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Validates `default` values: they must match their schema, contain no unknown fields, and produce
-//! valid metadata inside `metadata`.
+//! Validates `default` values: they must match their schema and its rules, contain no unknown fields,
+//! and produce valid metadata inside `metadata`.
 
 use serde_json::{Map, Value, json};
 
@@ -8,15 +8,17 @@ use super::shape;
 use crate::field::{Error, aggregate};
 use crate::metadata::Malformed;
 use crate::structural::{
-    Node, Purpose, check_against, coerce_embedded, compile, is_pruned, validate_embedded,
+    Node, Purpose, check_against, check_rules, coerce_embedded, compile, is_pruned,
+    validate_embedded,
 };
 
 /// Validates every default of a structural schema.
 pub(super) fn check(schema: Schema<'_>, path: &str, require_pruned: bool) -> Vec<Error> {
-    let Some(root) = compiled(schema) else { return Vec::new() };
+    let Some(root) = compiled(schema, Purpose::Default) else { return Vec::new() };
+    let Some(ruled) = compiled(schema, Purpose::Resource) else { return Vec::new() };
     let mut errors = Vec::new();
-    let walk = Walk { resource: &root, steps: &Steps::Root, in_metadata: false };
-    walk.check(&root, path, require_pruned, &mut errors);
+    let walk = Walk { resource: &root, steps: &Steps::Root, in_metadata: false, require_pruned };
+    walk.check(Checked { node: &root, ruled: &ruled }, path, &mut errors);
     errors
 }
 
@@ -27,13 +29,14 @@ pub(super) fn has_unpruned(schema: Schema<'_>) -> bool {
         own || node.properties.iter().any(|(_, child)| unpruned(child))
             || node.items.as_deref().is_some_and(unpruned)
     }
-    !shape::is_not_structural(schema) && compiled(schema).is_some_and(|root| unpruned(&root))
+    !shape::is_not_structural(schema)
+        && compiled(schema, Purpose::Default).is_some_and(|root| unpruned(&root))
 }
 
 /// Compiles the schema for checking defaults. The root is treated as an embedded resource.
-fn compiled(schema: Schema<'_>) -> Option<Node> {
+fn compiled(schema: Schema<'_>, purpose: Purpose) -> Option<Node> {
     let schema = Value::Object(schema.as_map()?.clone());
-    let mut root = compile(&schema, Purpose::Default).ok()?;
+    let mut root = compile(&schema, purpose).ok()?;
     root.embedded = true;
     root.subtree.embedded = true;
     Some(root)
@@ -73,39 +76,56 @@ struct Walk<'a> {
     resource: &'a Node,
     steps: &'a Steps<'a>,
     in_metadata: bool,
+    require_pruned: bool,
+}
+
+/// A part of the schema, as defaults and as rules see it.
+#[derive(Clone, Copy)]
+struct Checked<'a> {
+    node: &'a Node,
+    ruled: &'a Node,
 }
 
 impl Walk<'_> {
-    fn check(self, node: &Node, path: &str, require_pruned: bool, errors: &mut Vec<Error>) {
+    fn check(self, checked: Checked<'_>, path: &str, errors: &mut Vec<Error>) {
+        let Checked { node, ruled } = checked;
         let walk = if node.embedded {
-            Walk { resource: node, steps: &Steps::Root, in_metadata: false }
+            Walk { resource: node, steps: &Steps::Root, in_metadata: false, ..self }
         } else {
             self
         };
         if let Some(default) = &node.default {
             let path = format!("{path}.default");
             if walk.in_metadata {
-                walk.check_in_metadata(node, default, &path, errors);
+                walk.check_in_metadata(checked, default, &path, errors);
             } else {
-                check_value(node, default, &path, require_pruned, errors);
+                check_value(checked, default, &path, walk.require_pruned, errors);
             }
         }
-        if let Some(items) = &node.items {
+        if let (Some(node), Some(ruled)) = (node.items.as_deref(), ruled.items.as_deref()) {
             let next = Walk { steps: &Steps::Item(walk.steps), ..walk };
-            next.check(items, &format!("{path}.items"), require_pruned, errors);
+            next.check(Checked { node, ruled }, &format!("{path}.items"), errors);
         }
         for (name, property) in &node.properties {
+            let Some(ruled) = ruled.property(name) else { continue };
             let is_meta = matches!(&**name, "metadata" | "apiVersion" | "kind");
             let next = Walk {
                 steps: &Steps::Field(walk.steps, name),
                 in_metadata: walk.in_metadata || (node.embedded && is_meta),
                 ..walk
             };
-            next.check(property, &format!("{path}.properties[{name}]"), require_pruned, errors);
+            let checked = Checked { node: property, ruled };
+            next.check(checked, &format!("{path}.properties[{name}]"), errors);
         }
     }
 
-    fn check_in_metadata(self, node: &Node, default: &Value, path: &str, errors: &mut Vec<Error>) {
+    fn check_in_metadata(
+        self,
+        checked: Checked<'_>,
+        default: &Value,
+        path: &str,
+        errors: &mut Vec<Error>,
+    ) {
         let mut resource = self.steps.surrounding_object(default.clone());
         let mut wrong = Vec::new();
         match coerce_embedded(self.resource, &mut resource, "", Malformed::Reject, &mut Vec::new())
@@ -114,7 +134,7 @@ impl Walk<'_> {
             Ok(()) => validate_embedded(self.resource, &resource, "", &mut wrong),
         }
         if wrong.is_empty() {
-            errors.extend(check_against(node, default, path));
+            errors.extend(checked.check(default, path));
             return;
         }
         let detail = format!("must result in valid metadata: {}", aggregate(&wrong));
@@ -123,12 +143,13 @@ impl Walk<'_> {
 }
 
 fn check_value(
-    node: &Node,
+    checked: Checked<'_>,
     default: &Value,
     path: &str,
     require_pruned: bool,
     errors: &mut Vec<Error>,
 ) {
+    let node = checked.node;
     if require_pruned && !is_pruned(default, node) {
         errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
     }
@@ -141,7 +162,15 @@ fn check_value(
     let mut wrong = Vec::new();
     validate_embedded(node, &value, path, &mut wrong);
     if wrong.is_empty() {
-        wrong = check_against(node, &value, path);
+        wrong = checked.check(&value, path);
     }
     errors.extend(wrong);
+}
+
+impl Checked<'_> {
+    /// Checks a default against the schema, and then against its rules.
+    fn check(self, default: &Value, path: &str) -> Vec<Error> {
+        let errors = check_against(self.node, default, path);
+        if errors.is_empty() { check_rules(self.ruled, default, path) } else { errors }
+    }
 }

@@ -41,7 +41,7 @@ pub(super) struct Place<'a> {
     root: bool,
     /// How many values there can be at most, if the lists and maps above have limits.
     cardinality: Option<u64>,
-    /// The path of the list above whose items cannot be correlated.
+    /// The path of the first list above whose items cannot be correlated.
     uncorrelatable: Option<&'a str>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Place<'a> {
     pub(super) fn items(self, schema: Schema<'_>, path: &'a str) -> Option<Self> {
         let uncorrelatable = match schema.list_type() {
             Some("map") => self.uncorrelatable,
-            _ => Some(path),
+            _ => self.uncorrelatable.or(Some(path)),
         };
         Some(Self { uncorrelatable, ..self.child(self.node.items.as_deref()?)? })
     }

@@ -11,7 +11,8 @@ mod expression;
 use super::{Additional, Node};
 
 pub(crate) use declare::{Declared, declare};
-pub(crate) use evaluate::evaluate;
+pub use evaluate::RuleFailure;
+pub(crate) use evaluate::{check_default, evaluate, explain};
 pub(crate) use expression::{CompiledRule, Compiler, Expression};
 
 /// The nodes of a schema at or above rules, with their compiled rules.

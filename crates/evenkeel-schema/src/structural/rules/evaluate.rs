@@ -3,12 +3,16 @@
 //! Mirrors upstream's `cel.Validator`: a budget for the whole object, old values that are correlated by
 //! name or by list keys, and failures of values that did not change, which become warnings.
 
+use std::fmt;
+
 use evenkeel_cel::kubernetes::{PER_CALL_LIMIT, RUNTIME_COST_BUDGET};
-use evenkeel_cel::{Error as CelError, ErrorKind, Evaluation, Limits, Value as CelValue};
+use evenkeel_cel::{
+    Error as CelError, ErrorKind, Evaluation, Explanation, Limits, Value as CelValue,
+};
 use evenkeel_types::go;
 use serde_json::{Map, Value};
 
-use super::{CompiledRule, Declared, Expression, RuleNode};
+use super::{CompiledRule, Compiler, Declared, Expression, RuleNode};
 use crate::field::{Error, ErrorType};
 use crate::structural::correlate::{self, OldItems};
 use crate::structural::{JsonTypes, ListType, Node};
@@ -31,15 +35,64 @@ pub(crate) fn evaluate(
     object: &Value,
     old: Option<&Value>,
 ) -> Findings {
-    let mut walk = Walk {
-        budget: i64::try_from(RUNTIME_COST_BUDGET).unwrap_or(i64::MAX),
-        path: String::new(),
-        findings: Findings::default(),
-    };
+    let mut walk = Walk::new(false);
     let pair = old.map(|old| Pair { node, new: object, old });
     // The error is recorded; it only ends the walk.
     let _ = walk.node(rules, node, object, old, Ratchet { current: pair, parent: None });
     walk.findings
+}
+
+/// A rule that an object does not fulfil.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuleFailure {
+    /// The path of the value with the rule; empty for the object itself.
+    pub path: String,
+    /// The rule.
+    pub rule: String,
+    /// The message of the API server.
+    pub message: String,
+    /// The part of the rule that is not true, with the values it depends on.
+    pub explanation: Option<Explanation>,
+}
+
+impl fmt::Display for RuleFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.explanation {
+            Some(explanation) => write!(f, " ({explanation})"),
+            None => write!(f, " (rule {})", self.rule),
+        }
+    }
+}
+
+/// Evaluates the rules at and below a node against its default at `path`: first as a value that does
+/// not change, then as a new one.
+pub(crate) fn check_default(node: &Node, default: &Value, path: &str) -> Vec<Error> {
+    let Some(rules) = RuleNode::compile(node, node.embedded) else { return Vec::new() };
+    let run = |old| {
+        let mut walk = Walk::new(false);
+        path.clone_into(&mut walk.path);
+        let _ = walk.node(&rules, node, default, old, Ratchet::default());
+        walk.findings.errors
+    };
+    let errors = run(Some(default));
+    if errors.is_empty() { run(None) } else { errors }
+}
+
+/// Evaluates all rules and explains those that fail.
+pub(crate) fn explain(
+    rules: &RuleNode,
+    node: &Node,
+    object: &Value,
+    old: Option<&Value>,
+) -> Vec<RuleFailure> {
+    let mut walk = Walk::new(true);
+    let _ = walk.node(rules, node, object, old, Ratchet::default());
+    walk.failures.unwrap_or_default()
 }
 
 /// The walk ended because the budget is spent.
@@ -50,6 +103,8 @@ struct Walk {
     budget: i64,
     path: String,
     findings: Findings,
+    /// Explained failures, if wanted.
+    failures: Option<Vec<RuleFailure>>,
 }
 
 /// A value with its old counterpart.
@@ -97,6 +152,36 @@ impl<'a> Ratchet<'a> {
 }
 
 impl Walk {
+    fn new(explains: bool) -> Self {
+        Self {
+            budget: i64::try_from(RUNTIME_COST_BUDGET).unwrap_or(i64::MAX),
+            path: String::new(),
+            findings: Findings::default(),
+            failures: explains.then(Vec::new),
+        }
+    }
+
+    /// Explains the failure that was found last.
+    fn explain(
+        &mut self,
+        compiled: &CompiledRule,
+        declared: &Declared,
+        node: &Node,
+        variables: &[Option<CelValue<'_>>],
+    ) {
+        let (Some(failures), Some(error)) = (&mut self.failures, self.findings.errors.last())
+        else {
+            return;
+        };
+        let compiler = Compiler::new(node, declared);
+        failures.push(RuleFailure {
+            path: self.path.clone(),
+            rule: compiled.rule.rule.clone(),
+            message: error.detail.clone(),
+            explanation: compiler.and_then(|it| it.explain(&compiled.rule, variables)),
+        });
+    }
+
     fn node<'a>(
         &mut self,
         rules: &'a RuleNode,
@@ -222,10 +307,16 @@ impl Walk {
             match result {
                 Ok(CelValue::Bool(true)) => {}
                 Ok(_) => {
-                    let variables = [Some(this.clone()), old_value.clone()];
-                    self.failed(compiled, node, value, &variables, ratchet)?;
+                    let values = [Some(this.clone()), old_value.clone()];
+                    let failed = self.failed(compiled, node, value, &values, ratchet);
+                    self.explain(compiled, declared, node, &variables);
+                    failed?;
                 }
-                Err(error) => self.error(compiled, &error, type_name)?,
+                Err(error) => {
+                    let failed = self.error(compiled, &error, type_name);
+                    self.explain(compiled, declared, node, &variables);
+                    failed?;
+                }
             }
         }
         Ok(())

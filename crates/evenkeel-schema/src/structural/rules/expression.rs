@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_cel::kubernetes::{self, MAX_REQUEST_SIZE};
-use evenkeel_cel::{Env, Program, Type};
+use evenkeel_cel::{Env, Explanation, Program, Type, Value};
 
 use super::Declared;
 use crate::field_path;
@@ -60,10 +60,7 @@ impl<'d> Compiler<'d> {
     }
 
     pub(crate) fn rule(&self, rule: &Rule) -> CompiledRule {
-        let env = match rule.optional_old_self {
-            Some(true) => &self.optional_env,
-            _ => &self.env,
-        };
+        let env = self.env_of(rule);
         let mut compiled = CompiledRule {
             rule: rule.clone(),
             program: None,
@@ -84,6 +81,23 @@ impl<'d> Compiler<'d> {
             compiled.message = Some(self.compile(env, message, &mut false, &MESSAGE));
         }
         compiled
+    }
+
+    /// Explains why a rule is not true for these values of `self` and `oldSelf`.
+    pub(super) fn explain(
+        &self,
+        rule: &Rule,
+        variables: &[Option<Value<'_>>],
+    ) -> Option<Explanation> {
+        let env = self.env_of(rule);
+        env.explain(&env.compile(&rule.rule).ok()?, variables)
+    }
+
+    fn env_of(&self, rule: &Rule) -> &Env {
+        match rule.optional_old_self {
+            Some(true) => &self.optional_env,
+            _ => &self.env,
+        }
     }
 
     fn compile(
