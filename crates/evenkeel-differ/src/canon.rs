@@ -11,6 +11,7 @@
 //! | managed fields | sorted without their times |
 //! | causes for a custom resource | sorted |
 //! | the description of a table column | `<description>` |
+//! | the type of `self` in an error of CEL | without its number |
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -72,6 +73,7 @@ pattern!(
 pattern!(GENERATED, r"\b((?:[a-z0-9-]+-)?gen[0-9]*-)[bcdfghjklmnpqrstvwxz2456789]{5}\b");
 pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
 pattern!(PORT_IN_TEXT, r"(nodePort:(?: \{[A-Z]+ )?)3[0-2][0-9]{3}\b");
+pattern!(SELF_TYPE, r"\bselfType[0-9]+");
 pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
 pattern!(
     VERSION_IN_TEXT,
@@ -258,6 +260,9 @@ impl Canonicalizer {
         }
         if text.contains("nodePort:") {
             text = PORT_IN_TEXT.replace_all(&text, "${1}<port>").into_owned();
+        }
+        if text.contains("selfType") {
+            text = SELF_TYPE.replace_all(&text, "selfType").into_owned();
         }
         if text.contains("esourceVersion") {
             text = QUOTED_VERSION.replace_all(&text, "$1<rv>").into_owned();

@@ -19,6 +19,8 @@ mod pages;
 
 mod pods;
 
+mod rules;
+
 mod watches;
 
 mod writers;
@@ -63,11 +65,13 @@ pub enum Theme {
     Nulls,
     /// The same objects as protobuf, as metadata, as tables and as YAML.
     Forms,
+    /// Validation rules of CRDs.
+    Rules,
 }
 
 impl Theme {
     /// All themes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Mixed,
         Self::Crds,
         Self::Fields,
@@ -80,6 +84,7 @@ impl Theme {
         Self::Identity,
         Self::Nulls,
         Self::Forms,
+        Self::Rules,
     ];
 
     /// Returns the prefix of its sequences' names.
@@ -97,6 +102,7 @@ impl Theme {
             Self::Identity => "identity",
             Self::Nulls => "nulls",
             Self::Forms => "forms",
+            Self::Rules => "rules",
         }
     }
 
@@ -113,6 +119,7 @@ impl Theme {
             8 => Self::Identity,
             18 => Self::Nulls,
             14 => Self::Forms,
+            12 => Self::Rules,
             19 => Self::Compaction,
             _ => Self::Mixed,
         }
@@ -132,6 +139,7 @@ impl Theme {
             Self::Identity => identity::generate(random),
             Self::Nulls => nulls::generate(random),
             Self::Forms => forms::generate(random),
+            Self::Rules => rules::generate(random),
         }
     }
 }
