@@ -126,8 +126,8 @@ async fn try_reconcile(core: &Arc<Core>, name: &str) -> Result<(), Status> {
 /// Serves the resources of an established CRD.
 fn serve_if_established(core: &Core, crd: &Value, revision: u64) {
     if is_true(crd, "Established") {
-        core.crds.put(&core.registry, crd, revision, |lifetime| {
-            serve::resources(&core.store, crd, lifetime)
+        core.crds.put(&core.registry, crd, revision, |lifetime, last| {
+            serve::resources(&core.store, crd, lifetime, last)
         });
     }
 }

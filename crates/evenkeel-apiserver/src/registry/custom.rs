@@ -241,7 +241,7 @@ fn group_of(crd: &str) -> &str {
 
 impl Crds {
     /// Replaces the resources of a CRD and updates the registry, unless a newer revision is served.
-    /// Does nothing if the CRD has not changed.
+    /// Does nothing if the CRD has not changed. `make` receives the resources until now.
     ///
     /// Watches of its resources end if it has changed.
     pub(crate) fn put(
@@ -249,7 +249,7 @@ impl Crds {
         registry: &Registry,
         crd: &Value,
         revision: u64,
-        make: impl FnOnce(&watch::Receiver<()>) -> Vec<Arc<Resource>>,
+        make: impl FnOnce(&watch::Receiver<()>, &[Arc<Resource>]) -> Vec<Arc<Resource>>,
     ) {
         let name = crd.meta_str("name");
         let identity = (
@@ -274,7 +274,8 @@ impl Crds {
             }
             _ => watch::Sender::new(()),
         };
-        let resources = make(&lifetime.subscribe());
+        let last = group.get(name).map(|served| &served.resources[..]).unwrap_or_default();
+        let resources = make(&lifetime.subscribe(), last);
         let versions: HashSet<&str> = resources.iter().map(|new| &*new.version).collect();
         let before = group.get(name).into_iter();
         let before = before.flat_map(|served| served.resources.iter().chain(&served.withdrawn));

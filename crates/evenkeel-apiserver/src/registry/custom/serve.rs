@@ -19,17 +19,19 @@ const VERBS: &[&str] =
 const EDIT: &[&str] = &["get", "patch", "update"];
 
 /// Returns the resources of all served versions. Empty if a schema cannot be compiled, which
-/// validation prevents.
+/// validation prevents. A schema that one of the `last` resources has is not compiled again, nor are
+/// its rules.
 pub(crate) fn resources(
     store: &Store,
     crd: &Value,
     lifetime: &watch::Receiver<()>,
+    last: &[Arc<Resource>],
 ) -> Vec<Arc<Resource>> {
     let versions = || crd["spec"]["versions"].as_array().into_iter().flatten();
     let group = crd["spec"]["group"].as_str().unwrap_or("");
     let schemas = versions().filter_map(|version| {
         let name = format!("{group}/{}", version["name"].as_str()?);
-        Some((name.into(), compile(crd, version)?))
+        Some((name.into(), compile(crd, version, last)?))
     });
     let schemas = Arc::new(schemas.collect());
     let conversion = Conversion::of(crd).map(Arc::new);
@@ -106,7 +108,9 @@ fn custom(
     schemas: &Arc<BTreeMap<Box<str>, Structural>>,
     lifetime: &watch::Receiver<()>,
 ) -> Option<Custom> {
-    let schema = compile(crd, version)?;
+    let group = crd["spec"]["group"].as_str().unwrap_or("");
+    let api_version = format!("{group}/{}", version["name"].as_str()?);
+    let schema = schemas.get(&*api_version)?.clone();
     let subresources = &version["subresources"];
     let fields = version["selectableFields"].as_array();
     let selectable = fields.into_iter().flatten().filter_map(|field| {
@@ -133,9 +137,13 @@ fn custom(
     })
 }
 
-fn compile(crd: &Value, version: &Value) -> Option<Structural> {
+fn compile(crd: &Value, version: &Value, last: &[Arc<Resource>]) -> Option<Structural> {
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&free);
+    let mut last = last.iter().filter_map(|resource| resource.custom());
+    if let Some(last) = last.find(|last| last.openapi.as_ref() == Some(schema)) {
+        return Some(last.schema.clone().with_scale(None));
+    }
     let compiled = Structural::compile(schema);
     if let Err(why) = &compiled {
         tracing::error!(
