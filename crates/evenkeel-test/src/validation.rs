@@ -8,6 +8,8 @@ use kube::CustomResourceExt;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::fail;
+
 /// The validation rules (`x-kubernetes-validations`) of a CRD.
 ///
 /// ```
@@ -63,7 +65,7 @@ impl ValidationRules {
     pub fn of<K: CustomResourceExt>() -> Self {
         let crd = K::crd();
         if let Err(error) = manifest::check_crd(&crd) {
-            panic!("{error}");
+            fail(&error.to_string());
         }
         let group = &crd.spec.group;
         let versions = crd.spec.versions.iter().filter_map(|version| {
@@ -105,7 +107,7 @@ impl ValidationRules {
         let version = object["apiVersion"].as_str().unwrap_or("");
         let schema = self.versions.iter().find(|(known, _)| known == version);
         let Some((_, schema)) = schema else {
-            panic!("{version:?} is not a version of the CRD");
+            fail(&format!("{version:?} is not a version of the CRD"));
         };
         let defaulted = |object: &Value| {
             let mut object = object.clone();
@@ -121,7 +123,7 @@ impl ValidationRules {
 fn to_json(object: &impl Serialize) -> Value {
     match serde_json::to_value(object) {
         Ok(object) => object,
-        Err(error) => panic!("cannot serialize the object: {error}"),
+        Err(error) => fail(&format!("cannot serialize the object: {error}")),
     }
 }
 
