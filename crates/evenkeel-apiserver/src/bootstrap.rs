@@ -2,6 +2,8 @@
 
 mod flow_control;
 
+mod load;
+
 mod policy;
 
 mod service_cidr;
@@ -20,13 +22,16 @@ use crate::status::Status;
 use crate::storage::Key;
 use crate::token_tracking;
 
-/// Rebuilds the server's state from its storage, then creates the missing objects.
+/// Loads `objects`, rebuilds the server's state from its storage, then creates the missing objects.
 pub(crate) async fn run(
     core: &Arc<Core>,
     apiserver_address: Ipv4Addr,
     service_cidr: &str,
+    objects: Vec<Value>,
 ) -> Result<(), Status> {
+    let custom = load::builtin(core, objects).await?;
     core.hooks.restore(core).await?;
+    load::custom(core, custom).await?;
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
         create_if_missing(core, ("", "namespaces"), "", json!({"metadata": {"name": name}}))
             .await?;

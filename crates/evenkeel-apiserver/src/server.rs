@@ -96,6 +96,7 @@ pub struct Builder {
     limits: Option<Limits>,
     remote_webhooks: bool,
     runtime_config: RuntimeConfig,
+    objects: Vec<serde_json::Value>,
 }
 
 /// Why a server could not be built.
@@ -343,6 +344,15 @@ impl Builder {
         self
     }
 
+    /// Starts with these objects, for example those of another cluster. They are stored as they are:
+    /// with their uids, times, status and managed fields, without admission and validation. Objects
+    /// of custom resources need their CRD among them. An object that the data directory has already
+    /// is not replaced.
+    pub fn load(mut self, objects: Vec<serde_json::Value>) -> Self {
+        self.objects = objects;
+        self
+    }
+
     /// Sets what an acknowledged write survives; by default also a power failure.
     pub fn durability(mut self, durability: storage::Durability) -> Self {
         self.durability = durability;
@@ -526,7 +536,7 @@ impl Builder {
             store,
         });
         collect::register(&core);
-        bootstrap::run(&core, apiserver_address, &service_cidr)
+        bootstrap::run(&core, apiserver_address, &service_cidr, self.objects)
             .await
             .map_err(|status| BuildError::Bootstrap(status.message().to_owned()))?;
         Ok(ApiServer {
