@@ -26,6 +26,7 @@ pub use counts::ReconcileCounts;
 pub use watches::{Watch, WatchError, WatchGuard, WatchKind};
 
 use self::core::Core;
+pub(crate) use self::core::RegisteredTypes;
 pub use crate::context::Context;
 use crate::journal::Journal;
 use crate::key::Key;
@@ -91,6 +92,11 @@ pub enum Phase {
 }
 
 impl ControllerHandle {
+    /// Returns the types that the controller was registered with.
+    pub(crate) fn registered_types(&self) -> &RegisteredTypes {
+        &self.0.types
+    }
+
     /// Returns the controller's name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -15,6 +15,8 @@ mod builder;
 
 mod collect;
 
+mod describe;
+
 mod readiness;
 
 mod run;
@@ -31,6 +33,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -90,6 +94,12 @@ struct Inner {
     otel: Option<(crate::otel::OtelExporter, crate::connect::Observer)>,
     webhooks: Arc<Webhooks>,
     stop: CancellationToken,
+    version: Option<String>,
+    crds: Vec<CustomResourceDefinition>,
+    /// The permissions that were added by hand.
+    rules: Vec<PolicyRule>,
+    /// Whether to print a description instead of running.
+    describes: bool,
 }
 
 /// Types that stay cached while the manager runs.
@@ -510,6 +520,14 @@ impl Manager {
         }
     }
 
+    /// Returns the permissions that the registered controllers need, and those of
+    /// [`ManagerBuilder::rule`]: the ClusterRole that `evenkeel manifests` renders. What a test needs
+    /// besides shows in its access report.
+    #[must_use]
+    pub fn rules(&self) -> Vec<PolicyRule> {
+        describe::rules_of(&self.0)
+    }
+
     /// Stops the manager: [`run`](Manager::run) shuts down gracefully and returns.
     pub fn stop(&self) {
         self.0.stop.cancel();
@@ -526,6 +544,9 @@ impl Manager {
     /// period, or [`RunError::LeaderElectionLost`] if this process was the leader and is no longer:
     /// the process should exit.
     pub async fn run(self) -> Result<(), RunError> {
+        if self.0.describes {
+            return describe::print(&self.0);
+        }
         let stop = self.0.stop.clone();
         signal::watch(self.0.grace_period, move || stop.cancel()).await;
         run::run(&self.0).await

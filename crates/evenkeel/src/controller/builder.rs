@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::core::DynamicObject;
 
 use super::ControllerHandle;
-use super::core::{Core, State};
+use super::core::{Core, RegisteredTypes, State};
 use super::counts::ReconcileCounters;
 use super::environment::{Environment, RegisterError};
 use super::remote::Remote;
@@ -326,10 +326,19 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             watch.declare(cache, &name).map_err(declared)?;
         }
         let metrics = &environment.metrics.reconciles;
+        let (owned, other): (Vec<_>, Vec<_>) =
+            watched.iter().skip(1).partition(|watch| watch.is_owned());
+        let types = RegisteredTypes {
+            reconciled: kind.clone(),
+            owned: owned.into_iter().map(|watch| watch.watched_kind().clone()).collect(),
+            watched: other.into_iter().map(|watch| watch.watched_kind().clone()).collect(),
+            read: read.clone(),
+        };
         let core = Arc::new(Core {
             counters: ReconcileCounters::new(metrics, &name, self.workers),
             name,
             kind,
+            types,
             client,
             queue: Queue::new(self.queue),
             journal: Journal::new(JOURNAL),

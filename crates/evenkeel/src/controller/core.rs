@@ -17,6 +17,18 @@ use crate::leader::Leadership;
 use crate::predicate::Predicate;
 use crate::queue::Queue;
 
+/// The types of a controller, from which its permissions follow.
+#[derive(Clone, Debug)]
+pub(crate) struct RegisteredTypes {
+    pub(crate) reconciled: Kind,
+    /// Children, which the controller also writes.
+    pub(crate) owned: Vec<Kind>,
+    /// Other types whose events enqueue keys.
+    pub(crate) watched: Vec<Kind>,
+    /// Types that are only read.
+    pub(crate) read: Vec<Kind>,
+}
+
 pub(super) struct Core {
     pub(super) name: Arc<str>,
     /// The type that the controller reconciles.
@@ -25,6 +37,7 @@ pub(super) struct Core {
     pub(super) client: Client,
     pub(super) queue: Queue<Key>,
     pub(super) journal: Journal,
+    pub(super) types: RegisteredTypes,
     /// The filter of all watches.
     pub(super) filter: Option<Predicate>,
     /// The clusters whose objects it reconciles.

@@ -103,6 +103,16 @@ impl Watch {
         }
     }
 
+    /// Returns the type that is watched.
+    pub(super) fn watched_kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Whether events enqueue the owners of the objects.
+    pub(super) fn is_owned(&self) -> bool {
+        matches!(self.handler, Handler::Owner { .. })
+    }
+
     /// Also enqueues at the resync interval of the type, every ten hours unless its cache options
     /// set another. By default only the reconciled type is resynced.
     pub fn resynced(mut self) -> Self {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::{Args, Program};
 use super::bind::BindAddress;
 use super::servers::{self, CertificateFiles, ServerOptions, Servers};
-use super::{Inner, Manager, collect};
+use super::{Inner, Manager, collect, describe};
 use crate::cache::{Cache, CacheOptions};
 use crate::client::Client;
 use crate::clock::Clock;
@@ -61,6 +62,8 @@ pub struct ManagerBuilder {
     name: String,
     version: Option<String>,
     crds: Vec<CustomResourceDefinition>,
+    rules: Vec<PolicyRule>,
+    describes: bool,
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
     /// Of the process, which is part of the instance in events.
@@ -85,6 +88,8 @@ impl ManagerBuilder {
             name: name.to_owned(),
             version: None,
             crds: Vec::new(),
+            rules: Vec::new(),
+            describes: false,
             kubeconfig: None,
             context: None,
             hostname: None,
@@ -257,6 +262,27 @@ impl ManagerBuilder {
         self
     }
 
+    /// Adds a permission that does not follow from what the controllers register, such as the
+    /// deletion of objects or live reads, to the manifests that `evenkeel manifests` renders.
+    ///
+    /// ```
+    /// use evenkeel::Manager;
+    /// use evenkeel::k8s_openapi::api::rbac::v1::PolicyRule;
+    ///
+    /// let secrets = PolicyRule {
+    ///     api_groups: Some(vec![String::new()]),
+    ///     resources: Some(vec!["secrets".to_owned()]),
+    ///     verbs: vec!["get".to_owned()],
+    ///     ..PolicyRule::default()
+    /// };
+    /// let builder = Manager::builder("greeter").rule(secrets);
+    /// # let _ = builder;
+    /// ```
+    pub fn rule(mut self, rule: PolicyRule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
     /// Sets the kubeconfig, instead of the one from the environment.
     pub fn kubeconfig(mut self, path: impl Into<Option<PathBuf>>) -> Self {
         self.kubeconfig = path.into();
@@ -282,6 +308,11 @@ impl ManagerBuilder {
         if let Some(options) = &self.leader_election {
             let invalid = |error: InvalidLeaderElection| ConfigError::LeaderElection(error.into());
             options.validate().map_err(invalid)?;
+        }
+        if let Some(namespace) = describe::requested() {
+            self.describes = true;
+            let namespace = if namespace.is_empty() { self.name.clone() } else { namespace };
+            return Ok(self.build(describe::refusing_client(&namespace)));
         }
         let (kubeconfig, context) = (self.kubeconfig.take(), self.context.take());
         let transport = connect::connect(kubeconfig, context, self.observer()).await?;
@@ -425,6 +456,10 @@ impl ManagerBuilder {
             servers: Servers::default(),
             event_writer,
             stop: CancellationToken::new(),
+            version: self.version,
+            crds: self.crds,
+            rules: self.rules,
+            describes: self.describes,
         }));
         collect::register(&manager.0);
         servers::register(&manager.0, servers);
