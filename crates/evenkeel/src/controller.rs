@@ -147,6 +147,18 @@ impl ControllerHandle {
         self.0.counters.snapshot()
     }
 
+    /// Pauses the controller, or resumes it: while it is paused, no reconcile starts and keys stay in
+    /// the workqueue.
+    pub fn set_paused(&self, paused: bool) {
+        self.0.pause.set(paused);
+    }
+
+    /// Returns whether the controller is paused.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.0.pause.get()
+    }
+
     /// Adds `key` to the workqueue; `reason` is the cause in the journal.
     pub fn enqueue(&self, key: Key, reason: &str) {
         self.0.queue.add(key, Cause::External(reason.into()));

@@ -15,6 +15,9 @@ mod builder;
 
 mod collect;
 
+#[cfg(unix)]
+mod debug;
+
 mod describe;
 
 mod readiness;

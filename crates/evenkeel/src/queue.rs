@@ -56,6 +56,8 @@ mod cause;
 
 mod item;
 
+mod items;
+
 mod limit;
 
 mod snapshot;
@@ -75,6 +77,7 @@ use tokio::time::Instant;
 pub use self::cause::{Cause, CauseKind, CauseKinds, Causes, Change, Merge, Origin};
 use self::core::{Add, Core, Phase};
 pub use self::item::{Drain, Get, Item};
+pub use self::items::{ItemState, QueuedItem};
 pub(crate) use self::limit::Tokens;
 pub use self::limit::{Backoff, TokenBucket};
 pub use self::snapshot::{Class, Snapshot};

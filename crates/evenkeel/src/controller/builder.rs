@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::core::DynamicObject;
 
 use super::ControllerHandle;
-use super::core::{Core, RegisteredTypes, State};
+use super::core::{Core, Pause, RegisteredTypes, State};
 use super::counts::ReconcileCounters;
 use super::environment::{Environment, RegisterError};
 use super::remote::Remote;
@@ -349,6 +349,7 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             timeout: self.timeout,
             leadership,
             state: State::new(),
+            pause: Pause::new(),
         });
         let controller = Controller {
             worker: Worker::new(core.clone(), reconciler, self.timeout, environment),

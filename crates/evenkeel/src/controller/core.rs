@@ -49,12 +49,34 @@ pub(super) struct Core {
     /// What the workers wait for.
     pub(super) leadership: Leadership,
     pub(super) state: State,
+    pub(super) pause: Pause,
     pub(super) counters: ReconcileCounters,
 }
 
 impl Core {
     pub(super) fn cache(&self) -> &Cache {
         self.client.cache()
+    }
+}
+
+/// Whether workers take keys from the workqueue.
+pub(super) struct Pause(watch::Sender<bool>);
+
+impl Pause {
+    pub(super) fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    pub(super) fn set(&self, paused: bool) {
+        self.0.send_replace(paused);
+    }
+
+    pub(super) fn get(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<bool> {
+        self.0.subscribe()
     }
 }
 

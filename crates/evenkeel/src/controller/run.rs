@@ -87,6 +87,8 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Controller<R, E> {
                     // Intake stops first: events and sources add no keys after this.
                     drop((guards, tasks));
                     core.queue.shutdown();
+                    // Workers of a paused controller end.
+                    core.pause.set(false);
                     tokio::select! {
                         biased;
                         () = mandate.ended() => cancel(&mut working).await,

@@ -74,7 +74,16 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
 
     /// Processes items until the queue is shut down.
     pub(super) async fn work(self: Arc<Self>) {
-        while let Some(item) = self.core.queue.get().await {
+        let mut paused = self.core.pause.subscribe();
+        loop {
+            // The sender is in the core, so it exists.
+            let _ = paused.wait_for(|paused| !paused).await;
+            let item = tokio::select! {
+                biased;
+                _ = paused.wait_for(|paused| *paused) => continue,
+                item = self.core.queue.get() => item,
+            };
+            let Some(item) = item else { return };
             self.process(item).await;
         }
     }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 #[cfg(feature = "otel")]
 use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::args::{Args, Program};
 use super::bind::BindAddress;
 use super::servers::{self, CertificateFiles, ServerOptions, Servers};
+#[cfg(unix)]
+use super::debug;
 use super::{Inner, Manager, collect, describe};
 use crate::cache::{Cache, CacheOptions};
 use crate::client::Client;
@@ -81,6 +84,10 @@ pub struct ManagerBuilder {
     otel: Option<OtelExporter>,
     webhooks: WebhookOptions,
 }
+
+/// The variable that `evenkeel dev` sets: the operator runs outside of the cluster and installs its
+/// webhooks itself.
+const DEVELOPMENT: &str = "EVENKEEL_DEVELOPMENT";
 
 impl ManagerBuilder {
     pub(super) fn new(name: &str) -> Self {
@@ -318,7 +325,15 @@ impl ManagerBuilder {
         let transport = connect::connect(kubeconfig, context, self.observer()).await?;
         // The name of the pod, in a pod.
         self.hostname = std::env::var("HOSTNAME").ok();
-        Ok(self.over(transport))
+        if std::env::var_os(DEVELOPMENT).is_some() {
+            let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            let options = self.webhooks.port(0).bind_address(loopback);
+            self.webhooks = options.url("https://127.0.0.1:0").install();
+        }
+        let manager = self.over(transport);
+        #[cfg(unix)]
+        debug::start(&manager);
+        Ok(manager)
     }
 
     /// Parses the command line, initializes logging, and [connects](Self::connect).

@@ -115,6 +115,11 @@ impl<T, C> Slots<T, C> {
         self.free = at;
     }
 
+    /// Iterates over the slots in use.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Slot<T, C>)> {
+        (0..).zip(&self.slots).filter(|(_, slot)| slot.key.is_some())
+    }
+
     /// Returns whether most slots are free after a burst.
     pub(super) fn is_sparse(&self) -> bool {
         self.slots.len() > RETAINED_SLOTS && self.by_hash.len() < self.slots.len() / 8
