@@ -1,219 +1,70 @@
 //! `evenkeel cluster`: the embedded API server on a loopback address, with controllers and
 //! simulated nodes.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+mod connect;
 
-use anyhow::Context as _;
+mod describe;
+
+mod detach;
+
+mod snapshot;
+
+mod start;
+
+mod stop;
+
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
-use evenkeel_apiserver::ApiServer;
-use evenkeel_apiserver::audit::{LogFile, LogOptions, Policy};
-use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
-use evenkeel_cluster::{Cluster, ClusterOptions};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Start a cluster and run it until Ctrl-C or SIGTERM
-    Start(Start),
+    /// Start a cluster and run it until Ctrl-C or SIGTERM, or in the background
+    #[command(after_help = "Example:\n  evenkeel cluster start --detach --nodes 3")]
+    Start(start::Start),
+    /// Stop a cluster
+    #[command(after_help = "Example:\n  evenkeel cluster stop")]
+    Stop(Target),
+    /// Show whether a cluster is running and ready
+    #[command(after_help = "Example:\n  evenkeel cluster status --json")]
+    Status(describe::Status),
+    /// Print the kubeconfig of a cluster
+    #[command(after_help = "Example:\n  evenkeel cluster kubeconfig > admin.kubeconfig")]
+    Kubeconfig(Target),
+    /// Delete all objects of a background cluster
+    #[command(after_help = "Example:\n  evenkeel cluster reset")]
+    Reset(Target),
+    /// Write all objects of a cluster to a file
+    #[command(after_help = "Example:\n  evenkeel cluster snapshot before.jsonl")]
+    Snapshot(snapshot::Snapshot),
+    /// Replace all objects of a background cluster with those of a snapshot
+    #[command(
+        after_help = "Example:\n  evenkeel cluster snapshot before.jsonl && evenkeel cluster load before.jsonl"
+    )]
+    Load(snapshot::Load),
 }
 
+/// The cluster that a command is about.
 #[derive(Args)]
-pub(crate) struct Start {
-    /// Address to listen on
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    address: IpAddr,
-    /// Port to listen on; 0 selects a free port
-    #[arg(long, default_value_t = 0)]
-    port: u16,
-    /// Allow an --address that other machines can reach
-    #[arg(long)]
-    allow_non_loopback: bool,
-    /// Directory to store objects in; by default they are kept in memory
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// File to write the kubeconfig to
+pub(crate) struct Target {
+    /// Kubeconfig that `cluster start` wrote
     #[arg(long, value_name = "FILE", default_value = "evenkeel.kubeconfig")]
-    kubeconfig: PathBuf,
-    /// Number of simulated nodes
-    #[arg(long, default_value_t = 1)]
-    nodes: usize,
-    /// Controller to disable, by its name in kube-controller-manager; may be repeated
-    #[arg(long = "disable-controller", value_name = "NAME")]
-    disabled_controllers: Vec<String>,
-    /// Run only the API server, without controllers and nodes
-    #[arg(long, conflicts_with_all = ["nodes", "disabled_controllers"])]
-    api_only: bool,
-    /// Admission plugin to disable; may be repeated
-    #[arg(long = "disable-admission-plugin", value_name = "NAME")]
-    disabled_admission_plugins: Vec<String>,
-    /// Audit policy: which requests are recorded in the audit log
-    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
-    audit_policy_file: Option<PathBuf>,
-    /// File of the audit log; - is the standard output
-    #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
-    audit_log_path: Option<PathBuf>,
-    /// Log at level info instead of warn
-    #[arg(short, long)]
-    verbose: bool,
+    pub(crate) kubeconfig: PathBuf,
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
-    let Command::Start(start) = command;
-    // A full disk or a corrupt log must be reported without a flag.
-    evenkeel::logging::init(Some(if start.verbose { "info" } else { "warn" }))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(self::start(start))
-}
-
-async fn start(options: &Start) -> anyhow::Result<()> {
-    // Each connection uses a file descriptor.
-    raise_open_files_limit();
-    let mut cluster_options = ClusterOptions::new().nodes(options.nodes);
-    cluster_options.disabled_controllers = options.disabled_controllers.iter().cloned().collect();
-    let disabled_plugins = options.disabled_admission_plugins.clone();
-    cluster_options.disabled_admission_plugins = disabled_plugins.iter().cloned().collect();
-    let mut builder = match options.api_only {
-        true => ApiServer::builder().rbac().disable_admission_plugins(disabled_plugins),
-        false => cluster_options.server(),
-    };
-    if let Some(directory) = &options.data_dir {
-        builder = builder.data_dir(directory);
+    if let Command::Start(start) = command {
+        return start::run(start);
     }
-    if let (Some(policy), Some(log)) = (&options.audit_policy_file, &options.audit_log_path) {
-        let (policy, log) = audit_log(policy, log)?;
-        builder = builder.audit(policy, log);
-    }
-    check_kubeconfig(&options.kubeconfig).await?;
-    let server = builder.build().await.context("cannot start the cluster")?;
-    let cluster = if options.api_only {
-        Cluster::api_only(server)
-    } else {
-        cluster_options.root_ca = Some(server.certificate_authority_pem()?);
-        Cluster::with_server(server, &cluster_options).context("cannot start the cluster")?
-    };
-    let address = SocketAddr::new(options.address, options.port);
-    let mut listen = Options::default();
-    listen.allow_non_loopback = options.allow_non_loopback;
-    let serving = cluster.server().serve_with(address, listen).await.context("cannot listen")?;
-    serving
-        .write_kubeconfig(&options.kubeconfig)
-        .with_context(|| format!("cannot write {}", options.kubeconfig.display()))?;
-    let url = serving.url();
-    let mut signals = StopSignals::install().context("cannot wait for signals")?;
-
-    let kubeconfig = absolute(&options.kubeconfig);
-    print_line(&format!("A Kubernetes 1.36 API is ready at {}", serving.url()));
-    print_line(if options.api_only {
-        "Controllers and nodes are disabled."
-    } else {
-        "Controllers are running. Pods are simulated: no containers are started."
-    });
-    print_line("");
-    print_line(&format!("  export KUBECONFIG={}", kubeconfig.display()));
-    print_line(if options.api_only {
-        "  kubectl get namespaces"
-    } else {
-        "  kubectl create deployment web --image=nginx --replicas=3 && kubectl get pods --watch"
-    });
-    print_line("");
-    match &options.data_dir {
-        Some(directory) => print_line(&format!(
-            "Objects are stored in {}. Press Ctrl-C to stop.",
-            directory.display()
-        )),
-        None => print_line("Objects are stored in memory only. Press Ctrl-C to stop."),
-    }
-    signals.received().await;
-    print_line("Stopping.");
-    let stop = async {
-        // The controllers stop first: they need the server to finish.
-        cluster.stop().await;
-        serving.stop().await;
-    };
-    tokio::select! {
-        () = stop => {}
-        // A second signal skips the graceful shutdown.
-        () = signals.received() => anyhow::bail!("interrupted: open requests were aborted"),
-    }
-    if options.data_dir.is_none() {
-        // The CA was in memory only, so the kubeconfig is useless now.
-        remove_kubeconfig(&options.kubeconfig, &url);
-    }
-    print_line("Stopped.");
-    Ok(())
-}
-
-/// Reads the audit policy and opens the log.
-fn audit_log(policy: &Path, log: &Path) -> anyhow::Result<(Policy, LogFile)> {
-    let text = std::fs::read_to_string(policy);
-    let text = text.with_context(|| format!("cannot read {}", policy.display()))?;
-    let parsed = Policy::from_yaml(&text).with_context(|| policy.display().to_string())?;
-    let log = LogFile::open(log, LogOptions::default())
-        .with_context(|| format!("cannot open {}", log.display()))?;
-    Ok((parsed, log))
-}
-
-/// Fails if the kubeconfig belongs to a running cluster, whose users would lose access.
-async fn check_kubeconfig(path: &Path) -> anyhow::Result<()> {
-    let Some(server) = kubeconfig_server(path) else { return Ok(()) };
-    let Some(address) = server.strip_prefix("https://") else { return Ok(()) };
-    let connect = tokio::net::TcpStream::connect(address);
-    let connected = tokio::time::timeout(Duration::from_secs(1), connect).await;
-    if matches!(connected, Ok(Ok(_))) {
-        anyhow::bail!(
-            "{} belongs to a cluster that is running at {server}\n\
-             hint: stop that cluster, or write another file with --kubeconfig FILE",
-            path.display()
-        );
-    }
-    Ok(())
-}
-
-fn remove_kubeconfig(path: &Path, url: &str) {
-    if kubeconfig_server(path).as_deref() == Some(url) {
-        // An error means that it is deleted already or not writable.
-        let _ = std::fs::remove_file(path);
-    }
-}
-
-/// Returns the server URL of a kubeconfig with a single cluster.
-fn kubeconfig_server(path: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("server:"))?;
-    Some(line.trim().trim_matches('"').to_owned())
-}
-
-/// Handlers of the signals that stop the cluster: SIGINT (Ctrl-C) and SIGTERM.
-struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl StopSignals {
-    fn install() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn received(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+    crate::block_on(async {
+        match command {
+            Command::Start(_) => Ok(()),
+            Command::Stop(target) => stop::run(&target.kubeconfig).await,
+            Command::Status(status) => describe::status(status).await,
+            Command::Kubeconfig(target) => describe::kubeconfig(&target.kubeconfig).await,
+            Command::Reset(target) => detach::restart(&target.kubeconfig, None).await,
+            Command::Snapshot(snapshot) => snapshot::write(snapshot).await,
+            Command::Load(load) => snapshot::load(load).await,
         }
-    }
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// Prints one line to stderr.
-pub(crate) fn print_line(line: &str) {
-    use std::io::Write as _;
-    // A closed stderr must not stop the cluster.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    })
 }

@@ -2,6 +2,8 @@
 
 mod cluster;
 
+mod output;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -21,6 +23,11 @@ enum Command {
     Cluster(cluster::Command),
 }
 
+/// Runs a command that makes requests.
+fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
+}
+
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
@@ -29,7 +36,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            cluster::print_line(&format!("error: {error:#}"));
+            output::progress(&format!("error: {error:#}"));
             // Exit code 1 is reserved for commands that return a negative result.
             ExitCode::from(2)
         }

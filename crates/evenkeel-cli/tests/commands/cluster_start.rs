@@ -1,36 +1,14 @@
-//! Runs `evenkeel cluster start` as a process.
-
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+//! `evenkeel cluster start` in the foreground.
 
 use std::io::{BufRead as _, BufReader, Lines};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-/// A temporary directory, removed on drop.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Self(dir)
-    }
-
-    fn kubeconfig(&self) -> PathBuf {
-        self.0.join("evenkeel.kubeconfig")
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use crate::support::{TempDir, command};
 
 fn start(dir: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.args(["cluster", "start"]).args(arguments).current_dir(dir);
-    command.stderr(Stdio::piped());
+    let mut command = command(dir, &["cluster", "start"]);
+    command.args(arguments).stderr(Stdio::piped());
     command
 }
 

@@ -1,0 +1,9 @@
+//! Runs the `evenkeel` command as a process.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod background;
+
+mod cluster_start;
+
+mod support;

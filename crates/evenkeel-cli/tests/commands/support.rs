@@ -1,0 +1,120 @@
+//! Runs the command in temporary directories.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// A temporary directory, removed on drop.
+pub(crate) struct TempDir(pub(crate) PathBuf);
+
+impl TempDir {
+    pub(crate) fn new(name: &str) -> Self {
+        Self::within(&std::env::temp_dir(), name)
+    }
+
+    pub(crate) fn within(parent: &Path, name: &str) -> Self {
+        let dir = parent.join(format!("evenkeel-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir.canonicalize().unwrap())
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.0.join("evenkeel.kubeconfig")
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The output of a command.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Output {
+    /// Fails the test unless the command succeeded.
+    pub(crate) fn success(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+}
+
+/// Returns the command with arguments, in a directory.
+pub(crate) fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
+    // The cluster of the developer must not be used by accident.
+    command.env("KUBECONFIG", directory.join("evenkeel.kubeconfig"));
+    command
+}
+
+/// Runs the command and waits for its end.
+pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Output {
+    let output = command(directory, arguments).output().unwrap();
+    Output {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A cluster in the background, stopped on drop.
+pub(crate) struct Background<'a>(&'a TempDir);
+
+impl<'a> Background<'a> {
+    pub(crate) fn start(dir: &'a TempDir, arguments: &[&str]) -> Self {
+        let all = [&["cluster", "start", "--detach"], arguments].concat();
+        run(&dir.0, &all).success();
+        Self(dir)
+    }
+}
+
+impl Drop for Background<'_> {
+    fn drop(&mut self) {
+        let stopped = command(&self.0.0, &["cluster", "stop"]).output();
+        if !std::thread::panicking() {
+            let stopped = stopped.unwrap();
+            assert!(stopped.status.success(), "{stopped:?}");
+        }
+    }
+}
+
+/// Runs a future that makes requests.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(future)
+}
+
+/// Returns a client of the cluster that was started in a directory.
+pub(crate) async fn client(dir: &TempDir) -> evenkeel::kube::Client {
+    use evenkeel::kube::config::{KubeConfigOptions, Kubeconfig};
+    let config = Kubeconfig::read_from(dir.kubeconfig()).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = evenkeel::kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
+    evenkeel::kube::Client::try_from(config).unwrap()
+}
+
+/// Returns the executable of the README's operator, which is an example of this workspace.
+pub(crate) fn operator() -> &'static Path {
+    static OPERATOR: OnceLock<PathBuf> = OnceLock::new();
+    OPERATOR.get_or_init(|| {
+        // With the features of the whole workspace, so that it is up to date after a test build.
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--workspace", "--bin", "greeting", "--quiet"]);
+        let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Path::new(env!("CARGO_BIN_EXE_evenkeel")).with_file_name("greeting")
+    })
+}
