@@ -10,6 +10,8 @@ mod package;
 
 mod policy;
 
+mod templates;
+
 mod tidy;
 
 mod types;
@@ -21,14 +23,15 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
-  campaign run tests with many random seeds (see `campaign help`)
-  contend  let client-go and the runtime compete for one Lease (needs Go)
-  package  package the published crates, and build and test an operator with them
-  policy   generate the table of bootstrap roles and bindings from an upstream kube-apiserver
-  scrape   let Prometheus' parser and promtool read the metrics (needs Go)
-  tidy     check the source tree (`tidy --graph CRATE` prints the modules of a crate)
-  types    generate the tables of built-in types and of their names in error messages
-  upstream build, start or find upstream etcd and kube-apiserver (see `upstream help`)";
+  campaign  run tests with many random seeds (see `campaign help`)
+  contend   let client-go and the runtime compete for one Lease (needs Go)
+  package   package the published crates, and build and test an operator with them
+  policy    generate the table of bootstrap roles and bindings from an upstream kube-apiserver
+  scrape    let Prometheus' parser and promtool read the metrics (needs Go)
+  templates build and test the projects that `evenkeel new` creates
+  tidy      check the source tree (`tidy --graph CRATE` prints the modules of a crate)
+  types     generate the tables of built-in types and of their names in error messages
+  upstream  build, start or find upstream etcd and kube-apiserver (see `upstream help`)";
 
 #[expect(clippy::print_stderr, reason = "a command line tool prints errors")]
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Some("package") => package::run(&arguments[1..]),
         Some("policy") => policy::write(),
         Some("scrape") => go::SCRAPE.run(),
+        Some("templates") => templates::run(&arguments[1..]),
         Some("tidy") => tidy::run(&arguments[1..]),
         Some("types") => types::write().map_err(Into::into),
         Some("upstream") => upstream::run(&arguments[1..]),

@@ -2,6 +2,8 @@
 
 mod cluster;
 
+mod new;
+
 mod output;
 
 use std::process::ExitCode;
@@ -21,6 +23,8 @@ enum Command {
     /// Run a local Kubernetes cluster in one process
     #[command(subcommand)]
     Cluster(cluster::Command),
+    /// Create the project of an operator
+    New(new::New),
 }
 
 /// Runs a command that makes requests.
@@ -32,6 +36,7 @@ fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
         Command::Cluster(command) => cluster::run(&command),
+        Command::New(command) => new::run(&command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

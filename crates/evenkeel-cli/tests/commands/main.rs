@@ -6,4 +6,6 @@ mod background;
 
 mod cluster_start;
 
+mod new;
+
 mod support;

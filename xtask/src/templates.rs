@@ -1,0 +1,113 @@
+//! Builds and tests the projects that `evenkeel new` creates: `cargo xtask templates`.
+//!
+//! All templates are generated into one workspace, `target/templates`, so that their dependencies are
+//! compiled once. It has this repository's `Cargo.lock`, so nothing is downloaded, and a target
+//! directory of its own, which the next run uses again.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The projects: the directory and the arguments of `evenkeel new` after the name.
+const PROJECTS: &[(&str, &[&str])] = &[
+    ("greeter-operator", &[]),
+    ("web-operator", &["--template", "deployment", "--kind", "Website", "--version", "v1beta1"]),
+    ("record-operator", &["--template", "external-api", "--scope", "cluster"]),
+    ("note-operator", &["--workspace", "--group", "notes.example.org"]),
+];
+
+/// The members of the workspace: the projects, and the packages of the one that is a workspace.
+const MEMBERS: &[&str] = &[
+    "greeter-operator",
+    "web-operator",
+    "record-operator",
+    "note-operator/api",
+    "note-operator/operator",
+];
+
+/// Generates, builds and tests.
+///
+/// # Errors
+/// When a command fails; its output names the cause.
+#[expect(clippy::print_stdout, reason = "a command line tool prints its results")]
+pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let lint = match arguments {
+        [] => false,
+        [flag] if flag == "--clippy" => true,
+        _ => return Err("usage: templates [--clippy]".into()),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent")?;
+    // The features of the whole workspace, as in other builds.
+    execute(cargo(root).args(["build", "--workspace", "--bin", "evenkeel", "--locked"]))?;
+    let directory = root.join("target/templates");
+    generate(root, &directory)?;
+    execute(cargo(&directory).args(["fmt", "--all", "--check"]))?;
+    add_types(root, &directory.join("greeter-operator/src"))?;
+    let target = root.join("target/templates-target");
+    let with_target = |command: &mut Command| {
+        command.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-D warnings");
+    };
+    let mut test = cargo(&directory);
+    with_target(test.args(["test", "--workspace", "--offline", "--quiet"]));
+    execute(&mut test)?;
+    if lint {
+        let mut clippy = cargo(&directory);
+        with_target(clippy.args(["clippy", "--workspace", "--all-targets", "--offline"]));
+        execute(clippy.args(["--", "-D", "warnings"]))?;
+    }
+    println!("passed: {} projects of `evenkeel new` built and tested", PROJECTS.len());
+    Ok(())
+}
+
+/// Writes the workspace with all projects.
+fn generate(root: &Path, directory: &Path) -> Result<(), Box<dyn Error>> {
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    fs::create_dir_all(directory)?;
+    // Debug information would take a third of the build.
+    let manifest = format!(
+        "[workspace]\nresolver = \"3\"\nmembers = {MEMBERS:?}\n\n\
+         [profile.dev]\ndebug = false\nincremental = false\n"
+    );
+    fs::write(directory.join("Cargo.toml"), manifest)?;
+    fs::copy(root.join("Cargo.lock"), directory.join("Cargo.lock"))?;
+    for (name, arguments) in PROJECTS {
+        let mut command = Command::new(root.join("target/debug/evenkeel"));
+        command.args(["new", name]).args(*arguments).current_dir(directory);
+        execute(&mut command)?;
+        // Its packages are members of this workspace.
+        if arguments.contains(&"--workspace") {
+            fs::remove_file(directory.join(name).join("Cargo.toml"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds a module that `evenkeel types` generates to a project.
+fn add_types(root: &Path, source: &Path) -> Result<(), Box<dyn Error>> {
+    let mut command = Command::new(root.join("target/debug/evenkeel"));
+    command.arg("types").arg(root.join("crates/evenkeel-cli/src/types/example.yaml"));
+    let output = command.output()?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    fs::write(source.join("gateway.rs"), output.stdout)?;
+    let library = fs::read_to_string(source.join("lib.rs"))?;
+    fs::write(source.join("lib.rs"), library + "\npub mod gateway;\n")?;
+    Ok(())
+}
+
+fn cargo(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(directory);
+    command
+}
+
+fn execute(command: &mut Command) -> Result<(), Box<dyn Error>> {
+    match command.status()? {
+        status if status.success() => Ok(()),
+        status => Err(format!("{command:?}: {status}").into()),
+    }
+}
