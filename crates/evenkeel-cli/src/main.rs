@@ -6,6 +6,10 @@ mod new;
 
 mod output;
 
+mod target;
+
+mod tree;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +29,8 @@ enum Command {
     Cluster(cluster::Command),
     /// Create the project of an operator
     New(new::New),
+    /// Show the objects that an object owns, and what blocks deletions
+    Tree(tree::Tree),
 }
 
 /// Runs a command that makes requests.
@@ -37,6 +43,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Cluster(command) => cluster::run(&command),
         Command::New(command) => new::run(&command),
+        Command::Tree(command) => block_on(tree::run(&command)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

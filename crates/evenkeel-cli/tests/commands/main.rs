@@ -9,3 +9,5 @@ mod cluster_start;
 mod new;
 
 mod support;
+
+mod tree;

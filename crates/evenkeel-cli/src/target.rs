@@ -1,0 +1,77 @@
+//! The cluster and namespace that a command is about, chosen as kubectl does.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use evenkeel::kube;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+#[derive(Args, Clone)]
+pub(crate) struct TargetArgs {
+    /// Kubeconfig to use [default: KUBECONFIG, ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig to use [default: the current context]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Namespace to use [default: the namespace of the context]
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+}
+
+/// A connection to a cluster.
+pub(crate) struct Connection {
+    pub(crate) client: kube::Client,
+    /// The namespace of the command.
+    pub(crate) namespace: String,
+    /// The context of the kubeconfig.
+    pub(crate) context: String,
+    /// The URL of the API server.
+    pub(crate) url: String,
+}
+
+impl TargetArgs {
+    /// Reads the kubeconfig.
+    ///
+    /// # Errors
+    /// If there is none, or it has no such context.
+    pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
+        let config = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read {}", path.display()))?,
+            None => Kubeconfig::read().context(
+                "there is no kubeconfig; start a cluster with `evenkeel cluster start` and set \
+                 KUBECONFIG, or pass --kubeconfig FILE",
+            )?,
+        };
+        let context = self.context.clone().or_else(|| config.current_context.clone());
+        let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
+        let config = kube::Config::from_custom_kubeconfig(config, &options)
+            .await
+            .context("cannot use the kubeconfig")?;
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let url = config.cluster_url.to_string();
+        let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
+        Ok(Connection {
+            client,
+            namespace,
+            context: context.unwrap_or_default(),
+            url: url.trim_end_matches('/').to_owned(),
+        })
+    }
+}
+
+impl Connection {
+    /// Whether the API server is on this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let host = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
+        let host = host.split('/').next().unwrap_or_default();
+        let name = match host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+        };
+        name == "localhost"
+            || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}
