@@ -10,6 +10,8 @@ mod target;
 
 mod tree;
 
+mod types;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +33,8 @@ enum Command {
     New(new::New),
     /// Show the objects that an object owns, and what blocks deletions
     Tree(tree::Tree),
+    /// Generate Rust types from a CustomResourceDefinition
+    Types(types::Types),
 }
 
 /// Runs a command that makes requests.
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         Command::Cluster(command) => cluster::run(&command),
         Command::New(command) => new::run(&command),
         Command::Tree(command) => block_on(tree::run(&command)),
+        Command::Types(command) => types::run(&command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

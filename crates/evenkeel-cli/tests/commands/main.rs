@@ -11,3 +11,5 @@ mod new;
 mod support;
 
 mod tree;
+
+mod types;
