@@ -2,6 +2,8 @@
 
 mod cluster;
 
+mod image;
+
 mod new;
 
 mod output;
@@ -29,6 +31,8 @@ enum Command {
     /// Run a local Kubernetes cluster in one process
     #[command(subcommand)]
     Cluster(cluster::Command),
+    /// Write a container image of an operator, without a container runtime
+    Image(image::Image),
     /// Create the project of an operator
     New(new::New),
     /// Show the objects that an object owns, and what blocks deletions
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
         Command::Cluster(command) => cluster::run(&command),
+        Command::Image(command) => image::run(&command),
         Command::New(command) => new::run(&command),
         Command::Tree(command) => block_on(tree::run(&command)),
         Command::Types(command) => types::run(&command),

@@ -6,6 +6,8 @@ mod background;
 
 mod cluster_start;
 
+mod image;
+
 mod new;
 
 mod support;
