@@ -1,8 +1,14 @@
 //! The `evenkeel` command.
 
+mod apply;
+
 mod cluster;
 
 mod image;
+
+mod install;
+
+mod manifests;
 
 mod new;
 
@@ -33,6 +39,20 @@ enum Command {
     Cluster(cluster::Command),
     /// Write a container image of an operator, without a container runtime
     Image(image::Image),
+    /// Install the CRDs of an operator
+    #[command(after_help = "Example:\n  evenkeel install")]
+    Install(install::Install),
+    /// Delete the CRDs of an operator and all their objects
+    #[command(after_help = "Example:\n  evenkeel uninstall --yes")]
+    Uninstall(install::Install),
+    /// Install an operator with everything that it needs
+    #[command(after_help = "Example:\n  evenkeel deploy --context evenkeel --yes")]
+    Deploy(install::Install),
+    /// Delete an operator with its CRDs and all their objects
+    #[command(after_help = "Example:\n  evenkeel undeploy --yes")]
+    Undeploy(install::Install),
+    /// Render the manifests of an operator: CRDs, RBAC, Deployment and so on
+    Manifests(manifests::Manifests),
     /// Create the project of an operator
     New(new::New),
     /// Show the objects that an object owns, and what blocks deletions
@@ -51,6 +71,11 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Cluster(command) => cluster::run(&command),
         Command::Image(command) => image::run(&command),
+        Command::Install(command) => block_on(install::install(&command)),
+        Command::Uninstall(command) => block_on(install::uninstall(&command)),
+        Command::Deploy(command) => block_on(install::deploy(&command)),
+        Command::Undeploy(command) => block_on(install::undeploy(&command)),
+        Command::Manifests(command) => manifests::run(&command),
         Command::New(command) => new::run(&command),
         Command::Tree(command) => block_on(tree::run(&command)),
         Command::Types(command) => types::run(&command),

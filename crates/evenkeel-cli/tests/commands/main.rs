@@ -6,7 +6,13 @@ mod background;
 
 mod cluster_start;
 
+mod help;
+
 mod image;
+
+mod install;
+
+mod manifests;
 
 mod new;
 

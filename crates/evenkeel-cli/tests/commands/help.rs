@@ -1,0 +1,103 @@
+//! The examples in `--help` work.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Background, TempDir, block_on, operator, run};
+use crate::tree;
+
+/// Commands whose examples run without a cluster.
+const WITHOUT_CLUSTER: &[&str] = &["cluster start", "image", "manifests", "new", "types"];
+
+/// Returns the `--help` of each command that has no sub-commands.
+fn help_texts(prefix: &[&str], texts: &mut BTreeMap<String, String>) {
+    let text = run(Path::new("."), &[prefix, &["--help"]].concat()).success().stdout;
+    let Some((_, commands)) = text.split_once("\nCommands:\n") else {
+        texts.insert(prefix.join(" "), text);
+        return;
+    };
+    let names = commands.lines().take_while(|line| !line.is_empty());
+    // Continued descriptions are indented further.
+    let names = names.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    for name in names.filter(|name| !name.is_empty() && *name != "help") {
+        help_texts(&[prefix, &[name]].concat(), texts);
+    }
+}
+
+/// Returns the examples in a `--help`.
+fn examples(text: &str) -> Vec<&str> {
+    let rest = text.split_once("Example").map_or("", |(_, rest)| rest);
+    rest.lines().filter_map(|line| line.strip_prefix("  ")).collect()
+}
+
+/// Writes an executable script.
+fn script(path: &Path, text: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Puts stand-ins of the programs in the examples into `bin`.
+fn write_programs(dir: &TempDir) {
+    let bin = dir.0.join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let crd = concat!(env!("CARGO_MANIFEST_DIR"), "/src/types/example.yaml");
+    std::fs::copy(crd, dir.0.join("crd.yaml")).unwrap();
+    script(&bin.join("cargo"), &format!("exec {}", operator().display()));
+    script(&bin.join("kubectl"), "[ \"$1\" = get ] && cat crd.yaml || cat > /dev/null");
+    script(&bin.join("docker"), "tar -t > /dev/null");
+}
+
+/// Writes what the examples of a command refer to.
+fn prepare(dir: &TempDir, name: &str) {
+    if name == "image" {
+        let release = dir.0.join("target/release");
+        std::fs::create_dir_all(&release).unwrap();
+        let source = dir.write("main.rs", "fn main() {}\n");
+        let mut rustc = Command::new("rustc");
+        rustc.arg(source).args(["-C", "target-feature=+crt-static", "-o"]);
+        assert!(rustc.arg(release.join("web-operator")).status().unwrap().success());
+    }
+}
+
+#[test]
+fn every_command_has_an_example_that_works() {
+    let mut texts = BTreeMap::new();
+    help_texts(&[], &mut texts);
+    assert!(texts.len() > 10, "{:?}", texts.keys());
+    for (name, text) in &texts {
+        let examples = examples(text);
+        assert!(!examples.is_empty(), "`evenkeel {name} --help` has no example:\n{text}");
+        for example in examples {
+            execute(name, example);
+        }
+    }
+}
+
+/// Runs one example in a directory of its own.
+fn execute(name: &str, example: &str) {
+    // `new` finds the checkout around it.
+    let dir = TempDir::within(Path::new(env!("CARGO_TARGET_TMPDIR")), "example");
+    write_programs(&dir);
+    prepare(&dir, name);
+    let cluster = (!WITHOUT_CLUSTER.contains(&name)).then(|| Background::start(&dir, &[]));
+    if name == "tree" {
+        block_on(tree::create_deployment(&dir));
+    }
+    let own = Path::new(env!("CARGO_BIN_EXE_evenkeel")).parent().unwrap();
+    let bin = dir.0.join("bin");
+    let path = std::env::var("PATH").unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", example]).current_dir(&dir.0);
+    shell.env("PATH", format!("{}:{}:{path}", bin.display(), own.display()));
+    shell.env("KUBECONFIG", dir.kubeconfig());
+    let output = shell.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{example}: {stderr}");
+    if name == "cluster stop" {
+        std::mem::forget(cluster);
+    } else if name == "cluster start" {
+        run(&dir.0, &["cluster", "stop"]).success();
+    }
+}

@@ -1,0 +1,128 @@
+//! `evenkeel install`, `deploy` and their opposites, with the operator of the README.
+
+use std::process::{Child, Command, Stdio};
+
+use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+use evenkeel::k8s_openapi::api::authentication::v1::TokenRequest;
+use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use evenkeel::kube::api::{ApiResource, DynamicObject, PostParams};
+use evenkeel::kube::core::GroupVersionKind;
+use evenkeel::kube::{Api, Client};
+use serde_json::json;
+
+use crate::support::{Background, Output, TempDir, block_on, client, operator, run};
+
+const CRD: &str = "greetings.example.com";
+
+fn evenkeel(dir: &TempDir, command: &str) -> Output {
+    run(&dir.0, &[command, "--binary", operator().to_str().unwrap()])
+}
+
+fn greetings(client: Client) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk("example.com", "v1", "Greeting");
+    Api::namespaced_with(client, "default", &ApiResource::from_gvk(&gvk))
+}
+
+fn greeting(finalizers: &[&str]) -> DynamicObject {
+    serde_json::from_value(json!({
+        "apiVersion": "example.com/v1",
+        "kind": "Greeting",
+        "metadata": {"name": "ada", "finalizers": finalizers},
+        "spec": {"name": "Ada"},
+    }))
+    .unwrap()
+}
+
+async fn has_crd(client: Client) -> bool {
+    Api::<CustomResourceDefinition>::all(client).get_opt(CRD).await.unwrap().is_some()
+}
+
+#[test]
+fn crds_are_installed_and_uninstalled() {
+    let dir = TempDir::new("install");
+    let _cluster = Background::start(&dir, &[]);
+    let output = evenkeel(&dir, "install").success();
+    assert!(output.stderr.contains("CustomResourceDefinition greetings.example.com created"));
+    let output = evenkeel(&dir, "install").success();
+    assert!(output.stderr.contains("greetings.example.com unchanged"), "{output:?}");
+    block_on(async {
+        let client = client(&dir).await;
+        assert!(has_crd(client.clone()).await);
+        let greetings = greetings(client);
+        greetings.create(&PostParams::default(), &greeting(&[])).await.unwrap();
+    });
+    let output = evenkeel(&dir, "uninstall").success();
+    assert!(output.stderr.contains("Greeting default/ada deleted"), "{output:?}");
+    block_on(async { assert!(!has_crd(client(&dir).await).await) });
+}
+
+/// An operator, killed on drop.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the operator as its service account.
+async fn run_as_service_account(dir: &TempDir, client: Client) -> Running {
+    let accounts = Api::<ServiceAccount>::namespaced(client, "greeter");
+    let request = TokenRequest::default();
+    let token = accounts.create_token_request("greeter", &PostParams::default(), &request).await;
+    let token = token.unwrap().status.unwrap().token.unwrap();
+    let admin = std::fs::read_to_string(dir.kubeconfig()).unwrap();
+    let mut kubeconfig = String::new();
+    for line in admin.lines().filter(|line| !line.contains("client-key-data")) {
+        match line.split_once("client-certificate-data:") {
+            Some((indent, _)) => kubeconfig.push_str(&format!("{indent}token: {token}\n")),
+            None => kubeconfig.push_str(&format!("{line}\n")),
+        }
+    }
+    let kubeconfig = dir.write("account.kubeconfig", &kubeconfig);
+    let mut command = Command::new(operator());
+    command.arg("--kubeconfig").arg(kubeconfig);
+    command.args(["--leader-elect", "--leader-election-namespace", "greeter"]);
+    Running(command.stdin(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap())
+}
+
+#[test]
+fn deployed_permissions_are_enough_for_the_operator() {
+    let dir = TempDir::new("deploy");
+    let _cluster = Background::start(&dir, &[]);
+    let output = evenkeel(&dir, "deploy").success();
+    assert!(output.stderr.contains("Deployment greeter/greeter created"), "{output:?}");
+    assert!(output.stderr.contains("pods of this cluster are simulated"), "{output:?}");
+    block_on(async {
+        let client = client(&dir).await;
+        // Its namespace admits only pods of the restricted profile.
+        let deployments = Api::<Deployment>::namespaced(client.clone(), "greeter");
+        let available = async |_| {
+            let status = deployments.get_status("greeter").await.unwrap().status;
+            status.and_then(|status| status.available_replicas) == Some(1)
+        };
+        until(available).await;
+
+        let _operator = run_as_service_account(&dir, client.clone()).await;
+        let greetings = greetings(client.clone());
+        greetings.create(&PostParams::default(), &greeting(&[])).await.unwrap();
+        let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");
+        until(async |_| maps.get_opt("ada").await.unwrap().is_some()).await;
+    });
+    evenkeel(&dir, "undeploy").success();
+    block_on(async {
+        let client = client(&dir).await;
+        assert!(!has_crd(client.clone()).await);
+        let namespaces = Api::<Namespace>::all(client);
+        assert!(namespaces.get_opt("greeter").await.unwrap().is_none());
+    });
+}
+
+/// Polls a condition until it is true.
+async fn until(condition: impl AsyncFn(()) -> bool) {
+    while !condition(()).await {
+        tokio::task::yield_now().await;
+    }
+}
