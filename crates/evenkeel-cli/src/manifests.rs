@@ -74,6 +74,14 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
+/// Checks `evenkeel.toml`.
+///
+/// # Errors
+/// If it is not valid; the error names the setting.
+pub(crate) fn check_settings() -> anyhow::Result<()> {
+    Table::read().map(drop)
+}
+
 /// Returns the description of an operator and the settings of its manifests.
 ///
 /// # Errors

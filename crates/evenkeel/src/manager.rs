@@ -101,8 +101,8 @@ struct Inner {
     crds: Vec<CustomResourceDefinition>,
     /// The permissions that were added by hand.
     rules: Vec<PolicyRule>,
-    /// Whether to print a description instead of running.
-    describes: bool,
+    /// The flags in the description that is printed instead of running.
+    described_flags: Option<Vec<&'static str>>,
 }
 
 /// Types that stay cached while the manager runs.
@@ -547,7 +547,7 @@ impl Manager {
     /// period, or [`RunError::LeaderElectionLost`] if this process was the leader and is no longer:
     /// the process should exit.
     pub async fn run(self) -> Result<(), RunError> {
-        if self.0.describes {
+        if self.0.described_flags.is_some() {
             return describe::print(&self.0);
         }
         let stop = self.0.stop.clone();

@@ -20,6 +20,9 @@ pub(crate) struct Model {
     pub(crate) version: Option<String>,
     /// Its namespace.
     pub(crate) namespace: String,
+    /// The flags that it accepts.
+    #[serde(default)]
+    pub(crate) flags: Vec<String>,
     /// The CustomResourceDefinitions.
     #[serde(default)]
     pub(crate) crds: Vec<Value>,
@@ -45,6 +48,11 @@ pub(crate) struct Webhooks {
 }
 
 impl Model {
+    /// Whether the operator accepts a flag.
+    pub(crate) fn accepts(&self, flag: &str) -> bool {
+        self.flags.iter().any(|it| it == flag)
+    }
+
     /// Runs the operator to describe itself in a namespace, by default that of its name.
     ///
     /// # Errors

@@ -11,6 +11,10 @@ pub(crate) struct Document {
     pub(crate) object: Value,
 }
 
+const METRICS_FLAG: &str = "--metrics-bind-address";
+const HEALTH_FLAG: &str = "--health-probe-bind-address";
+const LEADER_FLAG: &str = "--leader-elect";
+
 const METRICS_PORT: u16 = 8443;
 const HEALTH_PORT: u16 = 8081;
 const WEBHOOK_PORT: u16 = 9443;
@@ -31,7 +35,7 @@ pub(crate) fn all(model: &Model, settings: &Settings) -> Vec<Document> {
     if settings.network_policy {
         add("07-network-policy.yaml", vec![builder.network_policy()]);
     }
-    if settings.service_monitor {
+    if settings.service_monitor && builder.serves_metrics() {
         add("08-service-monitor.yaml", vec![builder.service_monitor()]);
     }
     if let Some(webhooks) = &model.webhooks {
@@ -46,6 +50,16 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    /// Whether the operator has an endpoint of metrics.
+    fn serves_metrics(&self) -> bool {
+        self.model.accepts(METRICS_FLAG)
+    }
+
+    /// Whether the operator has an endpoint of health probes.
+    fn serves_health(&self) -> bool {
+        self.model.accepts(HEALTH_FLAG)
+    }
+
     fn labels(&self) -> Value {
         json!({"app.kubernetes.io/name": self.model.name})
     }
@@ -97,6 +111,9 @@ impl Builder<'_> {
                 "roleRef": self.role_ref("Role", ""),
                 "subjects": self.subjects(),
             }));
+        }
+        if !self.serves_metrics() {
+            return objects;
         }
         // Clients of the metrics endpoint are authenticated and authorized by the API server.
         let reviews = [
@@ -203,7 +220,10 @@ impl Builder<'_> {
                 },
             })
         };
-        let mut services = vec![service("-metrics", METRICS_PORT, "https", METRICS_PORT)];
+        let mut services = Vec::new();
+        if self.serves_metrics() {
+            services.push(service("-metrics", METRICS_PORT, "https", METRICS_PORT));
+        }
         if let Some(webhooks) = &self.model.webhooks {
             let mut webhook = service("", webhooks.port, "webhook", WEBHOOK_PORT);
             webhook["metadata"]["name"] = webhooks.service.clone().into();
@@ -214,29 +234,30 @@ impl Builder<'_> {
 
     fn deployment(&self) -> Vec<Value> {
         let settings = self.settings;
-        let mut ports = vec![
-            json!({"name": "metrics", "containerPort": METRICS_PORT}),
-            json!({"name": "health", "containerPort": HEALTH_PORT}),
-        ];
+        let (mut ports, mut arguments) = (Vec::new(), Vec::new());
+        if self.model.accepts(LEADER_FLAG) {
+            arguments.push(LEADER_FLAG.to_owned());
+        }
+        if self.serves_metrics() {
+            ports.push(json!({"name": "metrics", "containerPort": METRICS_PORT}));
+            arguments.push(format!("{METRICS_FLAG}=:{METRICS_PORT}"));
+        }
+        if self.serves_health() {
+            ports.push(json!({"name": "health", "containerPort": HEALTH_PORT}));
+            arguments.push(format!("{HEALTH_FLAG}=:{HEALTH_PORT}"));
+        }
         if self.model.webhooks.is_some() {
             ports.push(json!({"name": "webhook", "containerPort": WEBHOOK_PORT}));
         }
-        let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
-        let container = json!({
+        let mut container = json!({
             "name": "manager",
             "image": settings.image,
-            "args": [
-                "--leader-elect",
-                format!("--metrics-bind-address=:{METRICS_PORT}"),
-                format!("--health-probe-bind-address=:{HEALTH_PORT}"),
-            ],
+            "args": arguments,
             "env": [{
                 "name": "POD_NAMESPACE",
                 "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}},
             }],
             "ports": ports,
-            "livenessProbe": probe("/healthz"),
-            "readinessProbe": probe("/readyz"),
             "resources": {
                 "limits": {"cpu": settings.cpu, "memory": settings.memory},
                 "requests": {"cpu": "10m", "memory": "32Mi"},
@@ -247,6 +268,11 @@ impl Builder<'_> {
                 "readOnlyRootFilesystem": true,
             },
         });
+        if self.serves_health() {
+            let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
+            container["livenessProbe"] = probe("/healthz");
+            container["readinessProbe"] = probe("/readyz");
+        }
         let deployment = json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -291,13 +317,16 @@ impl Builder<'_> {
     /// Allows ingress to the ports of the operator only. The API server that calls webhooks has no
     /// pod that a peer could select, so these ports are open to all.
     fn network_policy(&self) -> Value {
-        let mut ports = vec![
-            json!({"port": METRICS_PORT, "protocol": "TCP"}),
-            json!({"port": HEALTH_PORT, "protocol": "TCP"}),
+        let open = [
+            (self.serves_metrics(), METRICS_PORT),
+            (self.serves_health(), HEALTH_PORT),
+            (self.model.webhooks.is_some(), WEBHOOK_PORT),
         ];
-        if self.model.webhooks.is_some() {
-            ports.push(json!({"port": WEBHOOK_PORT, "protocol": "TCP"}));
-        }
+        let open = open.into_iter().filter(|(open, _)| *open);
+        let ports: Vec<_> =
+            open.map(|(_, port)| json!({"port": port, "protocol": "TCP"})).collect();
+        // Without ports in a rule, all would be open.
+        let ingress = if ports.is_empty() { json!([]) } else { json!([{"ports": ports}]) };
         json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
@@ -305,7 +334,7 @@ impl Builder<'_> {
             "spec": {
                 "podSelector": {"matchLabels": self.labels()},
                 "policyTypes": ["Ingress"],
-                "ingress": [{"ports": ports}],
+                "ingress": ingress,
             },
         })
     }

@@ -21,7 +21,6 @@ fn yaml_has_everything_that_the_operator_needs() {
         "ClusterRoleBinding",
         "Role",
         "RoleBinding",
-        "Service",
         "Deployment",
         "PodDisruptionBudget",
         "NetworkPolicy",

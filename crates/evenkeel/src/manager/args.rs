@@ -256,6 +256,11 @@ fn flags(crds: bool) -> impl Iterator<Item = &'static Flag> {
     FLAGS.iter().filter(move |flag| crds || !matches!(flag.action, Action::Print(Print::Crds)))
 }
 
+/// Returns the names of the flags, with their dashes.
+pub(super) fn flag_names() -> Vec<&'static str> {
+    FLAGS.iter().map(|flag| flag.name).collect()
+}
+
 /// Parses the arguments after the program name.
 ///
 /// A value follows its flag or an equals sign, and one dash is the same as two, as in Go's `flag`.

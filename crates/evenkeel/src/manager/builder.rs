@@ -15,7 +15,7 @@ use kube::CustomResourceExt;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{Args, Program};
+use super::args::{self, Args, Program};
 use super::bind::BindAddress;
 use super::servers::{self, CertificateFiles, ServerOptions, Servers};
 #[cfg(unix)]
@@ -66,7 +66,9 @@ pub struct ManagerBuilder {
     version: Option<String>,
     crds: Vec<CustomResourceDefinition>,
     rules: Vec<PolicyRule>,
-    describes: bool,
+    /// The flags of the command line, if it is parsed here.
+    flags: Vec<&'static str>,
+    described_flags: Option<Vec<&'static str>>,
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
     /// Of the process, which is part of the instance in events.
@@ -96,7 +98,8 @@ impl ManagerBuilder {
             version: None,
             crds: Vec::new(),
             rules: Vec::new(),
-            describes: false,
+            flags: Vec::new(),
+            described_flags: None,
             kubeconfig: None,
             context: None,
             hostname: None,
@@ -317,7 +320,7 @@ impl ManagerBuilder {
             options.validate().map_err(invalid)?;
         }
         if let Some(namespace) = describe::requested() {
-            self.describes = true;
+            self.described_flags = Some(std::mem::take(&mut self.flags));
             let namespace = if namespace.is_empty() { self.name.clone() } else { namespace };
             return Ok(self.build(describe::refusing_client(&namespace)));
         }
@@ -367,6 +370,7 @@ impl ManagerBuilder {
         let program =
             Program { layer, name: &self.name, version: self.version.as_deref(), crds: &self.crds };
         let args = program.start(std::env::args_os().skip(1));
+        self.flags = args::flag_names();
         self.with(args).connect().await
     }
 
@@ -474,7 +478,7 @@ impl ManagerBuilder {
             version: self.version,
             crds: self.crds,
             rules: self.rules,
-            describes: self.describes,
+            described_flags: self.described_flags,
         }));
         collect::register(&manager.0);
         servers::register(&manager.0, servers);

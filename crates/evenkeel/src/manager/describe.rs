@@ -37,6 +37,8 @@ struct Description<'a> {
     name: &'a str,
     version: Option<&'a str>,
     namespace: &'a str,
+    /// The flags that the operator accepts; none if it parses its own command line.
+    flags: &'a [&'static str],
     /// The version of this crate.
     evenkeel: &'static str,
     crds: Vec<CustomResourceDefinition>,
@@ -110,6 +112,7 @@ fn json(inner: &Inner) -> serde_json::Result<String> {
         name: &inner.name,
         version: inner.version.as_deref(),
         namespace: inner.environment.client.kube().default_namespace(),
+        flags: inner.described_flags.as_deref().unwrap_or_default(),
         evenkeel: env!("CARGO_PKG_VERSION"),
         crds,
         rules: rules_of(inner),

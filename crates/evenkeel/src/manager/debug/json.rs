@@ -62,7 +62,7 @@ fn object(key: &Key) -> Value {
 }
 
 fn causes(causes: &Causes) -> Vec<String> {
-    causes.iter().map(|cause| Causes::from(cause).to_string()).collect()
+    causes.iter().map(|cause| format!("{:#}", Causes::from(cause))).collect()
 }
 
 /// Returns a reconcile.
