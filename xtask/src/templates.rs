@@ -6,14 +6,17 @@
 
 use std::error::Error;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// The projects: the directory and the arguments of `evenkeel new` after the name.
 const PROJECTS: &[(&str, &[&str])] = &[
     ("greeter-operator", &[]),
     ("web-operator", &["--template", "deployment", "--kind", "Website", "--version", "v1beta1"]),
     ("record-operator", &["--template", "external-api", "--scope", "cluster"]),
+    ("hook-operator", &["--template", "webhook"]),
     ("note-operator", &["--workspace", "--group", "notes.example.org"]),
 ];
 
@@ -22,6 +25,7 @@ const MEMBERS: &[&str] = &[
     "greeter-operator",
     "web-operator",
     "record-operator",
+    "hook-operator",
     "note-operator/api",
     "note-operator/operator",
 ];
@@ -56,8 +60,56 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         with_target(clippy.args(["clippy", "--workspace", "--all-targets", "--offline"]));
         execute(clippy.args(["--", "-D", "warnings"]))?;
     }
+    journey(root, &directory.join("greeter-operator"), &target)?;
     println!("passed: {} projects of `evenkeel new` built and tested", PROJECTS.len());
     Ok(())
+}
+
+/// Runs `evenkeel dev` in a project until its sample is ready and until a change of a source has an
+/// effect, and prints how long that takes.
+#[expect(clippy::print_stdout, reason = "a command line tool prints its results")]
+fn journey(root: &Path, project: &Path, target: &Path) -> Result<(), Box<dyn Error>> {
+    let evenkeel = root.join("target/debug/evenkeel");
+    let mut command = Command::new(&evenkeel);
+    command.arg("dev").current_dir(project).env("CARGO_TARGET_DIR", target);
+    command.env("RUSTFLAGS", "-D warnings").stdout(Stdio::piped());
+    let started = Instant::now();
+    let mut dev = command.spawn()?;
+    let result = (|| {
+        let stdout = dev.stdout.take().ok_or("no output")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let mut until = |text: &str| -> Result<(), Box<dyn Error>> {
+            for line in lines.by_ref() {
+                if line?.contains(text) {
+                    return Ok(());
+                }
+            }
+            Err(format!("`evenkeel dev` ended before it printed {text:?}").into())
+        };
+        until("patch Greeter.example.com/status default/sample")?;
+        println!("journey: the sample is ready after {:.1?}", started.elapsed());
+        let mut tree = Command::new(&evenkeel);
+        tree.args(["tree", "greeter/sample", "--kubeconfig", "evenkeel.kubeconfig"]);
+        let output = tree.args(["-n", "default"]).current_dir(project).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !text.contains("Ready=True") {
+            return Err(format!("the sample is not ready: {text}").into());
+        }
+        let file = project.join("src/greeter.rs");
+        let source = fs::read_to_string(&file)?;
+        let changed = Instant::now();
+        fs::write(&file, source.replace("Hello", "Good morning"))?;
+        until("apply ConfigMap default/sample (data.text)")?;
+        println!("journey: a change has an effect after {:.1?}", changed.elapsed());
+        Ok(())
+    })();
+    let mut kill = Command::new("kill");
+    execute(kill.args(["-INT", &dev.id().to_string()]))?;
+    let status = dev.wait()?;
+    result.and_then(|()| match status.success() {
+        true => Ok(()),
+        false => Err(format!("`evenkeel dev` failed: {status}").into()),
+    })
 }
 
 /// Writes the workspace with all projects.
@@ -102,6 +154,11 @@ fn add_types(root: &Path, source: &Path) -> Result<(), Box<dyn Error>> {
 fn cargo(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(directory);
+    // Variables that Cargo set for this program would make build scripts run again.
+    let set = |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it));
+    for (name, _) in std::env::vars().filter(|(name, _)| set(name)) {
+        command.env_remove(name);
+    }
     command
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Template {
     Deployment,
     /// Keeps a record in an external system for each object, with a finalizer
     ExternalApi,
+    /// Sets defaults and rejects invalid objects with admission webhooks
+    Webhook,
 }
 
 /// One file of a project.
@@ -81,6 +83,14 @@ impl Template {
                 file!(Place::Module, "external-api/controller.rs"),
                 file!(Place::Test, "external-api/test.rs"),
                 file!(Place::Sample, "external-api/sample.yaml"),
+            ],
+            Self::Webhook => &[
+                file!(Place::Source("lib.rs"), "webhook/lib.rs"),
+                file!(Place::Source("webhook.rs"), "webhook/webhook.rs"),
+                file!(Place::Api, "webhook/api.rs"),
+                file!(Place::Module, "webhook/controller.rs"),
+                file!(Place::Test, "webhook/test.rs"),
+                file!(Place::Sample, "webhook/sample.yaml"),
             ],
         }
     }
