@@ -43,6 +43,25 @@ pub(crate) fn confirm(connection: &Connection, what: &str, yes: bool) -> anyhow:
 /// # Errors
 /// If the server rejects an object; the error names it.
 pub(crate) async fn apply(connection: &Connection, objects: &[Value]) -> anyhow::Result<()> {
+    apply_with(connection, objects, output::progress).await
+}
+
+/// Same as [`apply`], without output.
+///
+/// # Errors
+/// Same as [`apply`].
+pub(crate) async fn apply_quietly(
+    connection: &Connection,
+    objects: &[Value],
+) -> anyhow::Result<()> {
+    apply_with(connection, objects, |_| {}).await
+}
+
+async fn apply_with(
+    connection: &Connection,
+    objects: &[Value],
+    report: impl Fn(&str),
+) -> anyhow::Result<()> {
     for object in objects {
         let name = reference(object);
         let api = api(connection, object).await.with_context(|| format!("cannot apply {name}"))?;
@@ -61,7 +80,7 @@ pub(crate) async fn apply(connection: &Connection, objects: &[Value]) -> anyhow:
             }
             Some(_) => "configured",
         };
-        output::progress(&format!("{name} {result}"));
+        report(&format!("{name} {result}"));
         if object["kind"] == "CustomResourceDefinition" {
             wait_until_established(&api, object_name(object)).await?;
         }

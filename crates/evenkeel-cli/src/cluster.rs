@@ -7,9 +7,11 @@ mod describe;
 
 mod detach;
 
+mod embedded;
+
 mod snapshot;
 
-mod start;
+pub(crate) mod start;
 
 mod stop;
 

@@ -2,7 +2,17 @@
 
 mod apply;
 
+mod build;
+
 mod cluster;
+
+mod completions;
+
+mod dev;
+
+mod doctor;
+
+mod envtest;
 
 mod image;
 
@@ -12,7 +22,15 @@ mod manifests;
 
 mod new;
 
+mod operator;
+
 mod output;
+
+mod process;
+
+mod run;
+
+mod signals;
 
 mod target;
 
@@ -22,11 +40,14 @@ mod types;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+/// The version, and that of Kubernetes.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (Kubernetes 1.36)");
 
 /// The operator framework for Rust.
 #[derive(Parser)]
-#[command(name = "evenkeel", version)]
+#[command(name = "evenkeel", version = VERSION)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -37,6 +58,33 @@ enum Command {
     /// Run a local Kubernetes cluster in one process
     #[command(subcommand)]
     Cluster(cluster::Command),
+    /// Run the operator on an embedded cluster, and again on each change of its sources
+    Dev(dev::Dev),
+    /// Run the operator outside of a cluster, with the current kubeconfig
+    Run(run::Run),
+    /// Show why an object was reconciled by a running operator, and what came of it
+    Why(operator::why::Why),
+    /// Show the workqueues of a running operator
+    Queue(operator::queue::Queue),
+    /// Show the types that a running operator caches
+    Cache(operator::cache::Cache),
+    /// Show the controllers of a running operator, refreshed every second
+    Top(operator::top::Top),
+    /// Pause controllers of a running operator: no reconcile starts
+    #[command(after_help = "Example:\n  evenkeel pause greeting")]
+    Pause(operator::control::Pause),
+    /// Resume paused controllers
+    #[command(after_help = "Example:\n  evenkeel resume")]
+    Resume(operator::control::Pause),
+    /// Reconcile an object now
+    Trigger(operator::control::Trigger),
+    /// Check the setup of this machine and project
+    Doctor(doctor::Doctor),
+    /// Print a script that completes commands in a shell
+    Completions(completions::Completions),
+    /// Use the embedded API server with envtest of controller-runtime
+    #[command(subcommand)]
+    Envtest(envtest::Envtest),
     /// Write a container image of an operator, without a container runtime
     Image(image::Image),
     /// Install the CRDs of an operator
@@ -66,10 +114,28 @@ fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
 }
 
+/// Runs a command that serves a cluster.
+fn block_on_many(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    evenkeel::logging::init(Some("warn"))?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(command)
+}
+
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
         Command::Cluster(command) => cluster::run(&command),
+        Command::Dev(command) => block_on_many(dev::run(&command)),
+        Command::Run(command) => block_on(run::run(&command)),
+        Command::Why(command) => operator::why::run(&command),
+        Command::Queue(command) => operator::queue::run(&command),
+        Command::Cache(command) => operator::cache::run(&command),
+        Command::Top(command) => operator::top::run(&command),
+        Command::Pause(command) => operator::control::pause(&command, true),
+        Command::Resume(command) => operator::control::pause(&command, false),
+        Command::Trigger(command) => operator::control::trigger(&command),
+        Command::Doctor(command) => block_on(doctor::run(&command)),
+        Command::Completions(command) => completions::run(&command, Arguments::command()),
+        Command::Envtest(command) => envtest::run(&command),
         Command::Image(command) => image::run(&command),
         Command::Install(command) => block_on(install::install(&command)),
         Command::Uninstall(command) => block_on(install::uninstall(&command)),

@@ -1,6 +1,6 @@
 //! The cluster and namespace that a command is about, chosen as kubectl does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -37,7 +37,7 @@ impl TargetArgs {
     /// # Errors
     /// If there is none, or it has no such context.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        let config = match &self.kubeconfig {
+        let file = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read {}", path.display()))?,
             None => Kubeconfig::read().context(
@@ -45,24 +45,52 @@ impl TargetArgs {
                  KUBECONFIG, or pass --kubeconfig FILE",
             )?,
         };
-        let context = self.context.clone().or_else(|| config.current_context.clone());
+        let mut connection = Connection::new(file, self.context.clone()).await?;
+        if let Some(namespace) = &self.namespace {
+            connection.namespace.clone_from(namespace);
+        }
+        Ok(connection)
+    }
+
+    /// Returns the kubeconfig that was given.
+    pub(crate) fn kubeconfig(&self) -> Option<&Path> {
+        self.kubeconfig.as_deref()
+    }
+
+    /// Returns the context that was given.
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+}
+
+impl Connection {
+    /// Connects with the current context of a file.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) async fn to_file(path: &Path) -> anyhow::Result<Self> {
+        let file = Kubeconfig::read_from(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        Self::new(file, None).await
+    }
+
+    async fn new(file: Kubeconfig, context: Option<String>) -> anyhow::Result<Self> {
+        let context = context.or_else(|| file.current_context.clone());
         let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
-        let config = kube::Config::from_custom_kubeconfig(config, &options)
+        let config = kube::Config::from_custom_kubeconfig(file, &options)
             .await
             .context("cannot use the kubeconfig")?;
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = config.default_namespace.clone();
         let url = config.cluster_url.to_string();
         let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
-        Ok(Connection {
+        Ok(Self {
             client,
             namespace,
             context: context.unwrap_or_default(),
             url: url.trim_end_matches('/').to_owned(),
         })
     }
-}
 
-impl Connection {
     /// Whether the API server is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -10,12 +9,12 @@ use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::audit::{LogFile, LogOptions, Policy};
 use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
 use evenkeel_cluster::{Cluster, ClusterOptions};
-use evenkeel_pki::kubeconfig::write_atomically;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::connect::{self, Process};
+use super::connect::Process;
+use super::embedded::{Embedded, check_kubeconfig};
 use super::{detach, snapshot};
 use crate::output::progress;
+use crate::signals::StopSignals;
 
 #[derive(Args)]
 pub(crate) struct Start {
@@ -141,39 +140,54 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     let address = SocketAddr::new(options.address, options.port);
     let mut listen = Options::default();
     listen.allow_non_loopback = options.allow_non_loopback;
-    let serving = cluster.server().serve_with(address, listen).await.context("cannot listen")?;
-    let url = serving.url();
-    let mut signals = StopSignals::install().context("cannot wait for signals")?;
     let process = Process {
         pid: std::process::id(),
         background: options.background_log.is_some().then(restart_arguments),
         log: options.background_log.clone(),
         data_dir: options.data_dir.as_deref().map(absolute),
     };
-    let kubeconfig = connect::describe(serving.kubeconfig(), &process)?;
-    write_atomically(&options.kubeconfig, kubeconfig.as_bytes(), 0o600)
-        .with_context(|| format!("cannot write {}", options.kubeconfig.display()))?;
-
-    print_banner(options, &url);
+    let cluster = Embedded::serve(cluster, address, listen, &options.kubeconfig, &process).await?;
+    let mut signals = StopSignals::install()?;
+    print_banner(options, &cluster.url());
     progress("Press Ctrl-C to stop.");
     signals.received().await;
     progress("Stopping.");
-    let stop = async {
-        // The controllers stop first: they need the server to finish.
-        cluster.stop().await;
-        serving.stop().await;
-    };
     tokio::select! {
-        () = stop => {}
+        () = cluster.stop() => {}
         // A second signal skips the graceful shutdown.
         () = signals.received() => anyhow::bail!("interrupted: open requests were aborted"),
     }
-    if options.data_dir.is_none() {
-        // The CA was in memory only, so the kubeconfig is useless now.
-        remove_kubeconfig(&options.kubeconfig, &url);
-    }
     progress("Stopped.");
     Ok(())
+}
+
+/// Starts a cluster on a loopback address, in this process.
+///
+/// # Errors
+/// If the kubeconfig belongs to another cluster, or the cluster cannot be started.
+pub(crate) async fn embedded(
+    kubeconfig: &Path,
+    port: u16,
+    data_dir: Option<&Path>,
+) -> anyhow::Result<Embedded> {
+    raise_open_files_limit();
+    check_kubeconfig(kubeconfig).await?;
+    let mut options = ClusterOptions::new();
+    let mut builder = options.server();
+    if let Some(directory) = data_dir {
+        builder = builder.data_dir(directory);
+    }
+    let server = builder.build().await.context("cannot start the cluster")?;
+    options.root_ca = Some(server.certificate_authority_pem()?);
+    let cluster = Cluster::with_server(server, &options).context("cannot start the cluster")?;
+    let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+    let process = Process {
+        pid: std::process::id(),
+        background: None,
+        log: None,
+        data_dir: data_dir.map(absolute),
+    };
+    Embedded::serve(cluster, address, Options::default(), kubeconfig, &process).await
 }
 
 /// Prints how to use a cluster that is ready.
@@ -206,58 +220,6 @@ fn audit_log(policy: &Path, log: &Path) -> anyhow::Result<(Policy, LogFile)> {
     let log = LogFile::open(log, LogOptions::default())
         .with_context(|| format!("cannot open {}", log.display()))?;
     Ok((parsed, log))
-}
-
-/// Fails if the kubeconfig belongs to a running cluster, whose users would lose access.
-async fn check_kubeconfig(path: &Path) -> anyhow::Result<()> {
-    let Some(server) = kubeconfig_server(path) else { return Ok(()) };
-    let Some(address) = server.strip_prefix("https://") else { return Ok(()) };
-    let connect = tokio::net::TcpStream::connect(address);
-    let connected = tokio::time::timeout(Duration::from_secs(1), connect).await;
-    if matches!(connected, Ok(Ok(_))) {
-        anyhow::bail!(
-            "{} belongs to a cluster that is running at {server}\n\
-             hint: stop that cluster, or write another file with --kubeconfig FILE",
-            path.display()
-        );
-    }
-    Ok(())
-}
-
-fn remove_kubeconfig(path: &Path, url: &str) {
-    if kubeconfig_server(path).as_deref() == Some(url) {
-        // An error means that it is deleted already or not writable.
-        let _ = std::fs::remove_file(path);
-    }
-}
-
-/// Returns the server URL of a kubeconfig with a single cluster.
-fn kubeconfig_server(path: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("server:"))?;
-    Some(line.trim().trim_matches('"').to_owned())
-}
-
-/// Handlers of the signals that stop the cluster: SIGINT (Ctrl-C) and SIGTERM.
-struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl StopSignals {
-    fn install() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn received(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -1,15 +1,25 @@
 //! The examples in `--help` work.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::support::{Background, TempDir, block_on, operator, run};
+use crate::dev::write_cargo;
+use crate::operator::{Running, create_greeting};
+use crate::support::{Background, TempDir, block_on, run};
 use crate::tree;
 
 /// Commands whose examples run without a cluster.
-const WITHOUT_CLUSTER: &[&str] = &["cluster start", "image", "manifests", "new", "types"];
+const WITHOUT_CLUSTER: &[&str] = &["cluster start", "dev", "image", "manifests", "new", "types"];
+
+/// Commands that need a running operator with a reconciled object.
+const WITH_OPERATOR: &[&str] = &["cache", "pause", "queue", "resume", "top", "trigger", "why"];
+
+/// Commands that run until they are stopped, and what they print once they run.
+const SERVERS: &[(&str, &str)] = &[("dev", "is running as"), ("run", "starting workers")];
 
 /// Returns the `--help` of each command that has no sub-commands.
 fn help_texts(prefix: &[&str], texts: &mut BTreeMap<String, String>) {
@@ -44,7 +54,7 @@ fn write_programs(dir: &TempDir) {
     std::fs::create_dir_all(&bin).unwrap();
     let crd = concat!(env!("CARGO_MANIFEST_DIR"), "/src/types/example.yaml");
     std::fs::copy(crd, dir.0.join("crd.yaml")).unwrap();
-    script(&bin.join("cargo"), &format!("exec {}", operator().display()));
+    write_cargo(dir);
     script(&bin.join("kubectl"), "[ \"$1\" = get ] && cat crd.yaml || cat > /dev/null");
     script(&bin.join("docker"), "tar -t > /dev/null");
 }
@@ -75,6 +85,26 @@ fn every_command_has_an_example_that_works() {
     }
 }
 
+/// Runs an example until it prints a text, and stops it.
+fn execute_server(mut shell: Command, text: &str) {
+    let mut child = shell.process_group(0).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut all = String::new();
+    let mut stopped = false;
+    for line in lines {
+        let line = line.unwrap();
+        all.push_str(&format!("{line}\n"));
+        if line.contains(text) && !stopped {
+            stopped = true;
+            let group = format!("-{}", child.id());
+            let mut kill = Command::new("kill");
+            assert!(kill.args(["-TERM", "--", &group]).status().unwrap().success());
+        }
+    }
+    child.wait().unwrap();
+    assert!(stopped, "{all}");
+}
+
 /// Runs one example in a directory of its own.
 fn execute(name: &str, example: &str) {
     // `new` finds the checkout around it.
@@ -85,13 +115,21 @@ fn execute(name: &str, example: &str) {
     if name == "tree" {
         block_on(tree::create_deployment(&dir));
     }
+    let _operator = WITH_OPERATOR.contains(&name).then(|| {
+        let running = Running::start(&dir);
+        create_greeting(&dir);
+        running
+    });
     let own = Path::new(env!("CARGO_BIN_EXE_evenkeel")).parent().unwrap();
     let bin = dir.0.join("bin");
     let path = std::env::var("PATH").unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", example]).current_dir(&dir.0);
     shell.env("PATH", format!("{}:{}:{path}", bin.display(), own.display()));
-    shell.env("KUBECONFIG", dir.kubeconfig());
+    shell.env("KUBECONFIG", dir.kubeconfig()).env("XDG_RUNTIME_DIR", &dir.0);
+    if let Some((_, text)) = SERVERS.iter().find(|(server, _)| *server == name) {
+        return execute_server(shell, text);
+    }
     let output = shell.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{example}: {stderr}");

@@ -19,12 +19,12 @@ fn evenkeel(dir: &TempDir, command: &str) -> Output {
     run(&dir.0, &[command, "--binary", operator().to_str().unwrap()])
 }
 
-fn greetings(client: Client) -> Api<DynamicObject> {
+pub(crate) fn greetings(client: Client) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk("example.com", "v1", "Greeting");
     Api::namespaced_with(client, "default", &ApiResource::from_gvk(&gvk))
 }
 
-fn greeting(finalizers: &[&str]) -> DynamicObject {
+pub(crate) fn greeting(finalizers: &[&str]) -> DynamicObject {
     serde_json::from_value(json!({
         "apiVersion": "example.com/v1",
         "kind": "Greeting",

@@ -6,6 +6,8 @@ mod background;
 
 mod cluster_start;
 
+mod dev;
+
 mod help;
 
 mod image;
@@ -15,6 +17,8 @@ mod install;
 mod manifests;
 
 mod new;
+
+mod operator;
 
 mod support;
 

@@ -113,6 +113,12 @@ pub(crate) fn operator() -> &'static Path {
         // With the features of the whole workspace, so that it is up to date after a test build.
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--workspace", "--bin", "greeting", "--quiet"]);
+        // Variables that Cargo set for this test would make build scripts run again.
+        let set =
+            |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it));
+        for (name, _) in std::env::vars().filter(|(name, _)| set(name)) {
+            cargo.env_remove(name);
+        }
         let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Path::new(env!("CARGO_BIN_EXE_evenkeel")).with_file_name("greeting")

@@ -1,0 +1,149 @@
+//! `evenkeel dev`, with a stand-in for Cargo.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::support::{TempDir, command, operator, run};
+
+/// Writes a `cargo` that reports an executable, or fails if there is a file `broken`.
+pub(crate) fn write_cargo(dir: &TempDir) {
+    let bin = dir.0.join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let message = json!({"reason": "compiler-artifact", "executable": operator()});
+    let script = format!(
+        "#!/bin/sh\n[ -e broken ] && exit 1\ncase $1 in\nbuild) echo '{message}' ;;\n\
+         *) exec {} ;;\nesac\n",
+        operator().display()
+    );
+    let path = bin.join("cargo");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// `evenkeel dev`, killed on drop.
+struct Dev {
+    child: Child,
+    stderr: std::io::Lines<BufReader<std::process::ChildStderr>>,
+    stdout: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Dev {
+    fn start(dir: &TempDir, arguments: &[&str]) -> Self {
+        write_cargo(dir);
+        let path = format!("{}:{}", dir.0.join("bin").display(), std::env::var("PATH").unwrap());
+        let mut command = command(&dir.0, &[&["dev"], arguments].concat());
+        command.env("PATH", path).env("XDG_RUNTIME_DIR", &dir.0);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, stderr, stdout }
+    }
+
+    /// Reads progress up to a line with this text.
+    fn progress(&mut self, text: &str) -> String {
+        read(&mut self.stderr, text)
+    }
+
+    /// Reads reconciles up to a line with this text.
+    fn output(&mut self, text: &str) -> String {
+        read(&mut self.stdout, text)
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+}
+
+fn read(lines: &mut impl Iterator<Item = std::io::Result<String>>, text: &str) -> String {
+    let mut all = String::new();
+    for line in lines {
+        let line = line.unwrap();
+        all.push_str(&line);
+        all.push('\n');
+        if line.contains(text) {
+            return all;
+        }
+    }
+    panic!("{text:?} was not printed: {all}");
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn sample(dir: &TempDir) {
+    std::fs::create_dir_all(dir.0.join("samples")).unwrap();
+    dir.write(
+        "samples/greeting.yaml",
+        "apiVersion: example.com/v1\nkind: Greeting\nmetadata: {name: ada, namespace: default}\n\
+         spec: {name: Ada}\n",
+    );
+}
+
+/// Returns the processes whose environment names a directory's debug socket.
+fn operators(dir: &TempDir) -> usize {
+    let marker = format!("EVENKEEL_DEBUG_SOCKET={}", dir.0.display()).into_bytes();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let environments = processes.filter_map(|it| std::fs::read(it.path().join("environ")).ok());
+    environments.filter(|it| it.windows(marker.len()).any(|part| part == marker)).count()
+}
+
+#[test]
+fn sample_is_reconciled_and_the_operator_started_again_on_change() {
+    let dir = TempDir::new("dev");
+    dir.write("main.rs", "");
+    sample(&dir);
+    let mut dev = Dev::start(&dir, &[]);
+    let text = dev.progress("is running as service account greeter/greeter");
+    assert!(text.contains("export KUBECONFIG="), "{text}");
+    assert!(text.contains("greetings.example.com created"), "{text}");
+    let text = dev.output("done");
+    assert!(text.contains(" Greeting default/ada ← "), "{text}");
+    assert!(text.contains("apply ConfigMap default/ada"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+
+    // A build that fails leaves the operator running.
+    dir.write("broken", "");
+    dir.write("main.rs", "// changed");
+    dev.progress("the build failed; the previous build keeps running");
+    assert_eq!(operators(&dir), 1);
+    std::fs::remove_file(dir.0.join("broken")).unwrap();
+    dir.write("main.rs", "// changed again");
+    dev.progress("A source file has changed.");
+    dev.progress("is running as service account");
+    // The object is still there.
+    let text = dev.output("done");
+    assert!(text.contains("Greeting default/ada ← listed"), "{text}");
+
+    dev.signal("-INT");
+    dev.progress("Stopping.");
+    assert!(dev.child.wait().unwrap().success());
+    assert_eq!(operators(&dir), 0);
+    assert!(!dir.kubeconfig().exists());
+    let left = dir.0.join("evenkeel").read_dir().unwrap().count();
+    assert_eq!(left, 0, "sockets and credentials should be deleted");
+}
+
+#[test]
+fn persisted_objects_are_there_in_the_next_run() {
+    let dir = TempDir::new("persist");
+    sample(&dir);
+    let mut first = Dev::start(&dir, &["--persist", "data", "--as-admin"]);
+    first.progress("is running as cluster administrator");
+    first.output("done");
+    first.signal("-TERM");
+    assert!(first.child.wait().unwrap().success());
+    let mut second = Dev::start(&dir, &["--persist", "data", "--no-samples"]);
+    second.output("Greeting default/ada ← listed");
+    let tree = run(&dir.0, &["tree", "greeting/ada", "-n", "default"]).success().stdout;
+    assert!(tree.contains("└─ ConfigMap ada"), "{tree}");
+    second.signal("-TERM");
+    assert!(second.child.wait().unwrap().success());
+}
