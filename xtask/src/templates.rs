@@ -9,7 +9,8 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 /// The projects: the directory and the arguments of `evenkeel new` after the name.
 const PROJECTS: &[(&str, &[&str])] = &[
@@ -42,8 +43,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         _ => return Err("usage: templates [--clippy]".into()),
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent")?;
-    // The features of the whole workspace, as in other builds.
-    execute(cargo(root).args(["build", "--workspace", "--bin", "evenkeel", "--locked"]))?;
+    // As a dependency of a test, with the features of the whole workspace: up to date after
+    // `cargo test --workspace`.
+    let test = ["test", "--workspace", "--test", "commands", "--no-run", "--quiet", "--locked"];
+    execute(cargo(root).args(test))?;
     let directory = root.join("target/templates");
     generate(root, &directory)?;
     execute(cargo(&directory).args(["fmt", "--all", "--check"]))?;

@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two reads while waiting.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Names the cluster, and asks before a cluster that is not on this machine is changed.
+/// Names the cluster, and requests a confirmation before a cluster that is not on this machine is changed.
 ///
 /// # Errors
 /// If the answer is not yes, or cannot be given.

@@ -12,11 +12,11 @@ mod sources;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::build::{self, BuildArgs};
 use crate::cluster;
@@ -26,7 +26,7 @@ use crate::output::progress;
 use crate::process::Running;
 use crate::signals::StopSignals;
 use crate::target::Connection;
-use crate::{apply, manifests};
+use crate::{apply, manifests, samples};
 use sources::Sources;
 
 #[derive(Args)]
@@ -189,20 +189,8 @@ impl Session<'_> {
 
     /// Applies the objects in `samples/`.
     async fn create_samples(&self) -> anyhow::Result<()> {
-        let mut files: Vec<PathBuf> = ["samples", "operator/samples"]
-            .iter()
-            .filter_map(|directory| std::fs::read_dir(directory).ok())
-            .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|it| it == "yaml" || it == "yml"))
-            .collect();
-        files.sort();
-        for file in files {
-            let place = || format!("cannot read {}", file.display());
-            let text = std::fs::read_to_string(&file).with_context(place)?;
-            let objects: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(place)?;
-            apply::apply(&self.admin, &objects).await?;
-        }
-        Ok(())
+        let objects: Vec<Value> = samples::read()?.into_iter().map(|(_, object)| object).collect();
+        apply::apply(&self.admin, &objects).await
     }
 
     /// Stops the operator and deletes its credentials.

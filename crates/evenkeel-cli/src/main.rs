@@ -4,6 +4,8 @@ mod apply;
 
 mod build;
 
+mod check;
+
 mod cluster;
 
 mod completions;
@@ -29,6 +31,8 @@ mod output;
 mod process;
 
 mod run;
+
+mod samples;
 
 mod signals;
 
@@ -78,6 +82,8 @@ enum Command {
     Resume(operator::control::Pause),
     /// Reconcile an object now
     Trigger(operator::control::Trigger),
+    /// Check the samples of an operator and find breaking changes of its CRDs
+    Check(check::Check),
     /// Check the setup of this machine and project
     Doctor(doctor::Doctor),
     /// Print a script that completes commands in a shell
@@ -133,6 +139,7 @@ fn main() -> ExitCode {
         Command::Pause(command) => operator::control::pause(&command, true),
         Command::Resume(command) => operator::control::pause(&command, false),
         Command::Trigger(command) => operator::control::trigger(&command),
+        Command::Check(command) => block_on(check::run(&command)),
         Command::Doctor(command) => block_on(doctor::run(&command)),
         Command::Completions(command) => completions::run(&command, Arguments::command()),
         Command::Envtest(command) => envtest::run(&command),

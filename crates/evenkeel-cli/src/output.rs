@@ -20,7 +20,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Asks a question on the terminal that is answered with y or n.
+/// Prints a question on the terminal and reads the answer, y or n.
 ///
 /// # Errors
 /// If there is no terminal.

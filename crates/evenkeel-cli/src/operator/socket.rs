@@ -49,7 +49,7 @@ pub(crate) fn path(operator: &str) -> anyhow::Result<PathBuf> {
     Ok(directory()?.join(format!("{name}.{}.sock", std::process::id())))
 }
 
-/// An operator that can be asked.
+/// An operator with a debug socket.
 pub(crate) struct Operator {
     path: PathBuf,
     /// Its name.

@@ -15,6 +15,7 @@ pub(crate) fn write_cargo(dir: &TempDir) {
     let message = json!({"reason": "compiler-artifact", "executable": operator()});
     let script = format!(
         "#!/bin/sh\n[ -e broken ] && exit 1\ncase $1 in\nbuild) echo '{message}' ;;\n\
+         --version) echo cargo ;;\n\
          *) exec {} ;;\nesac\n",
         operator().display()
     );

@@ -4,6 +4,8 @@
 
 mod background;
 
+mod check;
+
 mod cluster_start;
 
 mod dev;

@@ -110,9 +110,10 @@ pub(crate) async fn client(dir: &TempDir) -> evenkeel::kube::Client {
 pub(crate) fn operator() -> &'static Path {
     static OPERATOR: OnceLock<PathBuf> = OnceLock::new();
     OPERATOR.get_or_init(|| {
-        // With the features of the whole workspace, so that it is up to date after a test build.
+        // As a dependency of a test, with the features of the whole workspace: up to date after
+        // `cargo test --workspace`.
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--workspace", "--bin", "greeting", "--quiet"]);
+        cargo.args(["test", "--workspace", "--test", "command_line", "--no-run", "--quiet"]);
         // Variables that Cargo set for this test would make build scripts run again.
         let set =
             |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it));

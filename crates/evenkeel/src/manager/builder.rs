@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{self, Args, Program};
 use super::bind::BindAddress;
-use super::servers::{self, CertificateFiles, ServerOptions, Servers};
 #[cfg(unix)]
 use super::debug;
+use super::servers::{self, CertificateFiles, ServerOptions, Servers};
 use super::{Inner, Manager, collect, describe};
 use crate::cache::{Cache, CacheOptions};
 use crate::client::Client;

@@ -1,0 +1,93 @@
+//! `evenkeel check`, with the operator of the README.
+
+use std::process::Command;
+
+use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use evenkeel::kube::Api;
+use evenkeel::kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::install::{greeting, greetings};
+use crate::support::{Background, Output, TempDir, block_on, client, operator, run};
+
+fn check(dir: &TempDir, arguments: &[&str]) -> Output {
+    let operator = operator().to_str().unwrap();
+    run(&dir.0, &[&["check", "--binary", operator], arguments].concat())
+}
+
+#[test]
+fn samples_are_validated_by_the_schema() {
+    let dir = TempDir::new("samples");
+    std::fs::create_dir_all(dir.0.join("samples")).unwrap();
+    let sample = "apiVersion: example.com/v1\nkind: Greeting\nmetadata: {name: ada}\n";
+    dir.write("samples/a.yaml", &format!("{sample}spec: {{name: Ada}}\n"));
+    let output = check(&dir, &[]).success();
+    assert!(output.stderr.contains("No breaking changes found"), "{output:?}");
+    dir.write("samples/b.yaml", &format!("{sample}spec: {{}}\n"));
+    let output = check(&dir, &["--json"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let finding: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(finding["place"], "samples/b.yaml");
+    assert!(finding["problem"].as_str().unwrap().contains("spec.name"), "{finding}");
+}
+
+#[test]
+fn crds_and_objects_of_a_cluster_are_compared_with_the_next_version() {
+    let dir = TempDir::new("live");
+    let _cluster = Background::start(&dir, &[]);
+    run(&dir.0, &["install", "--binary", operator().to_str().unwrap()]).success();
+    block_on(async {
+        let client = client(&dir).await;
+        // The CRD in use has another field, and does not require the name.
+        let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+        let patch: Patch<Value> = Patch::Json(
+            serde_json::from_value(json!([
+                {"op": "add", "path": format!("{field}/properties/volume"),
+                 "value": {"type": "integer"}},
+                {"op": "remove", "path": format!("{field}/required")},
+            ]))
+            .unwrap(),
+        );
+        let crds = Api::<CustomResourceDefinition>::all(client.clone());
+        let name = "greetings.example.com";
+        crds.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        let mut nameless = greeting(&[]);
+        nameless.data = json!({"spec": {"volume": 11}});
+        greetings(client).create(&PostParams::default(), &nameless).await.unwrap();
+    });
+    let output = check(&dir, &["--against", "cluster"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    for line in [
+        "error: greetings.example.com v1:.spec: name became required",
+        "error: greetings.example.com v1:.spec.volume: the field was removed",
+        "error: Greeting default/ada: ",
+    ] {
+        assert!(output.stdout.lines().any(|it| it.starts_with(line)), "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn crds_of_a_commit_are_compared_with_the_next_version() {
+    let dir = TempDir::new("commit");
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=test", "-c", "user.email=test@example.com"]);
+        assert!(git.args(arguments).current_dir(&dir.0).status().unwrap().success());
+    };
+    git(&["init", "--quiet"]);
+    let operator = operator().to_str().unwrap();
+    run(&dir.0, &["manifests", "--binary", operator, "--output", "deploy"]).success();
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "first"]);
+    check(&dir, &["--against", "HEAD:deploy/02-crds.yaml"]).success();
+    let path = dir.0.join("deploy/02-crds.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("greetings.example.com", "old.example.com")).unwrap();
+    git(&["commit", "--quiet", "--all", "--message", "second"]);
+    let output = check(&dir, &["--against", "HEAD:deploy/02-crds.yaml"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stdout.contains("old.example.com: the CRD was removed"), "{output:?}");
+    let output = check(&dir, &["--against", "HEAD"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("COMMIT:FILE"), "{output:?}");
+}
