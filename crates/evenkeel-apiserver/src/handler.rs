@@ -18,7 +18,7 @@ use crate::pipeline::encode;
 use crate::request::negotiate;
 use crate::request::query::Query;
 use crate::request::receive::Unread;
-use crate::request::record::Recorder;
+use crate::request::record::{self, Recorder};
 use crate::request::route::{self, Route, Verb};
 use crate::request::{Routed, authenticate, authorize, impersonate};
 use crate::status::Status;
@@ -106,7 +106,7 @@ where
     };
     let response = outcome.unwrap_or_else(|status| {
         match (completion.get(), &recorder) {
-            (Some(completion), _) => completion.trail().failed(&status),
+            (Some(completion), _) => record::failed(&completion.trail(), &headers, &status),
             (None, Some(recorder)) => recorder.rejected(&status),
             (None, None) => {}
         }

@@ -124,7 +124,7 @@ pub(crate) async fn update(cx: &RequestContext, body: &[u8]) -> Result<Reply, St
 pub(crate) async fn patch(cx: &RequestContext, body: &[u8]) -> Result<Reply, Status> {
     let kind = patch::kind(cx)?;
     require_name(cx)?;
-    let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
+    let options = patch::options(cx, kind, body)?;
     if kind == Kind::Apply {
         return apply(cx, body, &options).await;
     }

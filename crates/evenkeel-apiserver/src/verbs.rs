@@ -25,6 +25,7 @@ use crate::registry::resource::Resource;
 use crate::request::authorize::Authorized;
 use crate::request::negotiate::{self, View};
 use crate::request::receive::{Received, Unread};
+use crate::request::record;
 use crate::request::route::{ResourceRoute, Route, Verb};
 use crate::status::Status;
 use crate::subresources;
@@ -70,7 +71,7 @@ where
         }
     }
     let mut response = respond(&cx, body).await.unwrap_or_else(|status| {
-        cx.audit.failed(&status);
+        record::failed(&cx.audit, &cx.headers, &status);
         let pretty = negotiate::pretty(&cx.headers, &cx.query);
         let mut response = encode::error_response(&cx.headers, pretty, &status);
         encode::add_warnings(&cx, response.headers_mut());
@@ -118,9 +119,6 @@ where
         Verb::Get | Verb::List | Verb::Watch => Received::default(),
         _ => body.read().await?,
     };
-    if cx.verb == Verb::Patch {
-        cx.audit.request_patch(&body.bytes);
-    }
     if let Some(remote) = &cx.remote {
         remote.acquire_seats(&cx.core, list_bytes(cx)).await?;
     }

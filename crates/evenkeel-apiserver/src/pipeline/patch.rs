@@ -15,7 +15,7 @@ use super::decode::{Decoded, Patched};
 use crate::context::RequestContext;
 use crate::json;
 use crate::request::negotiate;
-use crate::request::query::FieldValidation;
+use crate::request::query::{FieldValidation, WriteOptions};
 use crate::status::{GroupResource, Status};
 
 pub(crate) use config::Config;
@@ -72,6 +72,18 @@ pub(crate) fn kind(cx: &RequestContext) -> Result<Kind, Status> {
         }
         _ => Err(Status::unsupported_patch()),
     }
+}
+
+/// Parses the options of a patch. Its body is audited from then on: kube-apiserver records none of a
+/// request whose options are invalid.
+pub(crate) fn options(
+    cx: &RequestContext,
+    kind: Kind,
+    body: &[u8],
+) -> Result<WriteOptions, Status> {
+    let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
+    cx.audit.request_patch(body);
+    Ok(options)
 }
 
 /// A parsed patch.

@@ -71,9 +71,9 @@ pub(crate) fn output(headers: &HeaderMap, query: &Query, protobuf: bool) -> Resu
     Ok(Output { format: Format::Json { pretty }, view: View::Object, beta: false })
 }
 
-/// Returns the format of an error response: the best one that is accepted without a view. If there
-/// is none, it is indented JSON.
-pub(crate) fn error_format(headers: &HeaderMap, pretty: bool) -> Format {
+/// Returns the format of an error response: the best one that is accepted without a view. If none
+/// is accepted, the response is indented JSON all the same.
+pub(crate) fn error_format(headers: &HeaderMap, pretty: bool) -> Option<Format> {
     let mut any = false;
     for range in media_ranges(headers) {
         any = true;
@@ -81,11 +81,11 @@ pub(crate) fn error_format(headers: &HeaderMap, pretty: bool) -> Format {
             continue;
         }
         match range.format(pretty) {
-            Some(format) => return format,
+            Some(format) => return Some(format),
             None => continue,
         }
     }
-    Format::Json { pretty: pretty || any }
+    (!any).then_some(Format::Json { pretty })
 }
 
 /// Checks `Accept` as the router of built-in resources does: it compares whole media types and
@@ -222,20 +222,20 @@ mod tests {
     #[test]
     fn error_format_ignores_media_ranges_with_a_view() {
         for (accept, expected) in [
-            ("application/vnd.kubernetes.protobuf,application/json", Format::Protobuf),
-            ("application/yaml", Format::Yaml),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", PLAIN),
+            ("application/vnd.kubernetes.protobuf,application/json", Some(Format::Protobuf)),
+            ("application/yaml", Some(Format::Yaml)),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(PLAIN)),
             (
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-                Format::Json { pretty: true },
+                None,
             ),
-            ("text/html", Format::Json { pretty: true }),
+            ("text/html", None),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
             assert_eq!(error_format(&headers, false), expected, "{accept}");
         }
-        assert_eq!(error_format(&HeaderMap::new(), false), PLAIN);
+        assert_eq!(error_format(&HeaderMap::new(), false), Some(PLAIN));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use http::header::USER_AGENT;
 use http::{HeaderMap, Uri};
 
 use super::authorize::attributes;
+use super::negotiate;
 use super::route::Route;
 use crate::audit::{Audit, AuditTrail, Completion, Event, ObjectReference, Stage, UserInfo};
 use crate::identity::Identity;
@@ -39,7 +40,7 @@ impl Recorder {
     /// Records a request that was rejected before its user was known, if the policy wants it.
     pub(crate) fn rejected(&self, status: &Status) {
         let trail = self.begin(None);
-        trail.failed(status);
+        failed(&trail, &self.headers, status);
         trail.responded(status.code());
         trail.send(Stage::ResponseStarted);
     }
@@ -91,5 +92,13 @@ fn user_agent(agent: &[u8]) -> String {
             format!("{}...TRUNCATED", String::from_utf8_lossy(start))
         }
         _ => String::from_utf8_lossy(agent).into_owned(),
+    }
+}
+
+/// Records an error response to a request with `headers`. Upstream records only the code of a Status
+/// whose format was not accepted.
+pub(crate) fn failed(trail: &AuditTrail, headers: &HeaderMap, status: &Status) {
+    if negotiate::error_format(headers, false).is_some() {
+        trail.failed(status);
     }
 }

@@ -64,7 +64,7 @@ async fn scale(cx: &RequestContext, body: &[u8]) -> Result<Value, Status> {
         }
         Verb::Patch => {
             let kind = patch::kind(cx)?;
-            let options = WriteOptions::parse(&cx.query, "PatchOptions", kind == Kind::Apply)?;
+            let options = patch::options(cx, kind, body)?;
             if kind == Kind::Apply {
                 persist::current(cx, cx.name()).await?;
                 let config = Config::parse(body)?;

@@ -359,7 +359,7 @@ pub(crate) fn error_response(headers: &HeaderMap, pretty: bool, status: &Status)
         retry_after(&mut response, status);
         return response;
     }
-    let format = negotiate::error_format(headers, pretty);
+    let format = negotiate::error_format(headers, pretty).unwrap_or(Format::Json { pretty: true });
     let body = write(format, &status.to_value()).unwrap_or_default();
     let mut response = full(code, format, body, false);
     retry_after(&mut response, status);
