@@ -19,14 +19,29 @@ use crate::pipeline;
 use crate::registry::resource::Part;
 use crate::request::route::Verb;
 use crate::status::Status;
-use crate::storage::Key;
+use crate::storage::{Key, WriteError};
 use crate::token_tracking;
+
+/// Awaits writes that create objects; those that exist are kept.
+async fn create_all<T>(
+    writes: Vec<impl Future<Output = Result<T, WriteError>>>,
+) -> Result<(), Status> {
+    // Together, so that a durable store commits them in few batches.
+    for written in futures_util::future::join_all(writes).await {
+        match written {
+            Ok(_) | Err(WriteError::Exists(_)) => {}
+            Err(error) => return Err(Status::internal(error)),
+        }
+    }
+    Ok(())
+}
 
 /// Loads `objects`, rebuilds the server's state from its storage, then creates the missing objects.
 pub(crate) async fn run(
     core: &Arc<Core>,
     apiserver_address: Ipv4Addr,
     service_cidr: &str,
+    roles: bool,
     objects: Vec<Value>,
 ) -> Result<(), Status> {
     let custom = load::builtin(core, objects).await?;
@@ -36,7 +51,9 @@ pub(crate) async fn run(
         create_if_missing(core, ("", "namespaces"), "", json!({"metadata": {"name": name}}))
             .await?;
     }
-    policy::run(core).await?;
+    if roles {
+        policy::run(core).await?;
+    }
     token_tracking::begin(core).await?;
     flow_control::run(core).await?;
     for (name, value, description) in [

@@ -12,23 +12,20 @@ mod persistent_volume_claim;
 
 mod event;
 
-mod flow_control;
-
 mod pod;
 
 mod job;
 
 mod rbac;
 
-mod admission_policy;
-
-mod webhook_configuration;
+mod refresh;
 
 use std::sync::Arc;
 
+use self::refresh::Refresh;
 use self::service::allocator::Allocator;
-use crate::admission::policy::{Evaluator, Index, Policies};
-use crate::admission::webhook::Webhooks;
+use crate::admission::policy::{self, Evaluator, Policies};
+use crate::admission::webhook::{self, Webhooks};
 use crate::context::{Core, HookTable, Hooks};
 use crate::flow_control::GROUP;
 use crate::nodes::PodsByNode;
@@ -45,7 +42,6 @@ pub(crate) fn table(
     webhooks: &Webhooks,
     pods: Option<PodsByNode>,
 ) -> HookTable {
-    let configurations = |index| Arc::new(webhook_configuration::WebhookConfigurations(index));
     HookTable::new(
         vec![
             ("", "services", Arc::new(service::Services::new(allocator))),
@@ -63,8 +59,8 @@ pub(crate) fn table(
             ("", "pods", Arc::new(pod::Pods { by_node: pods })),
             ("", "events", Arc::new(event::Events)),
             ("events.k8s.io", "events", Arc::new(event::Events)),
-            (GROUP, "flowschemas", Arc::new(flow_control::FlowControl)),
-            (GROUP, "prioritylevelconfigurations", Arc::new(flow_control::FlowControl)),
+            flow_control_hooks("flowschemas"),
+            flow_control_hooks("prioritylevelconfigurations"),
             ("batch", "jobs", Arc::new(job::Jobs)),
             role_hooks(Kind::Role, "roles"),
             role_hooks(Kind::ClusterRole, "clusterroles"),
@@ -74,31 +70,34 @@ pub(crate) fn table(
             policy_hooks("mutatingadmissionpolicybindings", &policies.mutating),
             policy_hooks("validatingadmissionpolicies", &policies.validating),
             policy_hooks("validatingadmissionpolicybindings", &policies.validating),
-            (
-                "admissionregistration.k8s.io",
-                "mutatingwebhookconfigurations",
-                configurations(webhooks.mutating.clone()),
-            ),
-            (
-                "admissionregistration.k8s.io",
-                "validatingwebhookconfigurations",
-                configurations(webhooks.validating.clone()),
-            ),
+            webhook_hooks("mutatingwebhookconfigurations", &webhooks.mutating),
+            webhook_hooks("validatingwebhookconfigurations", &webhooks.validating),
         ],
         Arc::new(custom_resource::CustomResources),
     )
 }
 
-fn role_hooks(kind: Kind, plural: &'static str) -> (&'static str, &'static str, Arc<dyn Hooks>) {
+/// The group and the plural name of a kind, and its hooks.
+type Row = (&'static str, &'static str, Arc<dyn Hooks>);
+
+fn role_hooks(kind: Kind, plural: &'static str) -> Row {
     (rbac::GROUP, plural, Arc::new(rbac::RbacObjects { kind, plural }))
 }
 
-fn policy_hooks<E: Evaluator>(
-    plural: &'static str,
-    index: &Arc<Index<E>>,
-) -> (&'static str, &'static str, Arc<dyn Hooks>) {
-    let hooks = admission_policy::AdmissionPolicies(index.clone());
-    ("admissionregistration.k8s.io", plural, Arc::new(hooks))
+fn flow_control_hooks(plural: &'static str) -> Row {
+    (GROUP, plural, Arc::new(Refresh(|core: &Core| core.flow_control.reload(&core.store))))
+}
+
+fn policy_hooks<E: Evaluator>(plural: &'static str, index: &Arc<policy::Index<E>>) -> Row {
+    let index = index.clone();
+    let refresh = Refresh(move |core: &Core| index.refresh(&core.store));
+    ("admissionregistration.k8s.io", plural, Arc::new(refresh))
+}
+
+fn webhook_hooks(plural: &'static str, index: &Arc<webhook::Index>) -> Row {
+    let index = index.clone();
+    let refresh = Refresh(move |core: &Core| index.refresh(&core.store));
+    ("admissionregistration.k8s.io", plural, Arc::new(refresh))
 }
 
 /// Returns the stored objects of a built-in resource.

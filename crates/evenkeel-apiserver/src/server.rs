@@ -87,7 +87,6 @@ pub struct Builder {
     tokens: Option<TokenFile>,
     service_accounts: ServiceAccountOptions,
     authorization: Authorization,
-    authorizes_nodes: bool,
     access: Option<AccessTrail>,
     audit: Option<(audit::Policy, Box<dyn audit::Sink>)>,
     no_anonymous: bool,
@@ -504,7 +503,8 @@ impl Builder {
         let service_cidr = allocator.cidr();
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
-        let pods = self.authorizes_nodes.then(PodsByNode::default);
+        let pods = self.authorization.nodes.then(PodsByNode::default);
+        let roles = !self.authorization.no_bootstrap_roles;
         let (policies, webhooks) = (Policies::default(), Webhooks::default());
         let limits = self.limits.unwrap_or_default();
         let clock_rng = Arc::new(self.seed.map_or_else(ClockRng::system, ClockRng::seeded));
@@ -536,7 +536,7 @@ impl Builder {
             store,
         });
         collect::register(&core);
-        bootstrap::run(&core, apiserver_address, &service_cidr, self.objects)
+        bootstrap::run(&core, apiserver_address, &service_cidr, roles, self.objects)
             .await
             .map_err(|status| BuildError::Bootstrap(status.message().to_owned()))?;
         Ok(ApiServer {

@@ -18,7 +18,7 @@ use crate::pipeline;
 use crate::registry::resource::Part;
 use crate::request::route::Verb;
 use crate::status::Status;
-use crate::storage::{Key, WriteError};
+use crate::storage::Key;
 
 const TABLE: &str = include_str!("flow_control.jsonl");
 
@@ -53,12 +53,7 @@ pub(super) async fn run(core: &Arc<Core>) -> Result<(), Status> {
         let unsaved = codec::to_unsaved_record(&resource, line.object(core, &resource.kind))?;
         writes.push(async move { resource.table.create(key, unsaved).await });
     }
-    for written in futures_util::future::join_all(writes).await {
-        match written {
-            Ok(_) | Err(WriteError::Exists(_)) => {}
-            Err(error) => return Err(Status::internal(error)),
-        }
-    }
+    super::create_all(writes).await?;
     core.flow_control.reload(&core.store);
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::codec;
 use crate::context::Core;
 use crate::registry::resource::Resource;
 use crate::status::Status;
-use crate::storage::{Key, WriteError};
+use crate::storage::Key;
 
 /// Writes the objects of built-in kinds, before the state of the server is rebuilt from its
 /// storage. Returns those of other kinds.
@@ -52,15 +52,8 @@ async fn write(objects: Vec<(Arc<Resource>, Value)>) -> Result<(), Status> {
         let unsaved = codec::to_unsaved_record(&resource, object)?;
         writes.push(async move { resource.table.create(key, unsaved).await });
     }
-    // Together, so that a durable store commits them in few batches.
-    for written in futures_util::future::join_all(writes).await {
-        match written {
-            // The data directory has a newer one.
-            Ok(_) | Err(WriteError::Exists(_)) => {}
-            Err(error) => return Err(Status::internal(error)),
-        }
-    }
-    Ok(())
+    // What the data directory has is newer.
+    super::create_all(writes).await
 }
 
 /// Returns the resource whose objects have this apiVersion and kind.

@@ -20,7 +20,7 @@ use crate::registry::resource::{Part, Resource};
 use crate::request::delete_options::DeleteOptions;
 use crate::request::route::Verb;
 use crate::status::Status;
-use crate::storage::{Key, Record, WriteError};
+use crate::storage::{Key, Record};
 
 /// A line per object: what it differs in from the others.
 const TABLE: &str = include_str!("policy.jsonl");
@@ -70,14 +70,7 @@ pub(super) async fn run(core: &Arc<Core>) -> Result<(), Status> {
         let unsaved = codec::to_unsaved_record(&resource, object)?;
         writes.push(async move { resource.table.create(key, unsaved).await });
     }
-    // Together, so that a durable store commits them in few batches.
-    for written in futures_util::future::join_all(writes).await {
-        match written {
-            Ok(_) | Err(WriteError::Exists(_)) => {}
-            Err(error) => return Err(Status::internal(error)),
-        }
-    }
-    Ok(())
+    super::create_all(writes).await
 }
 
 /// Adds what is missing in an existing object. Returns false if it was deleted and must be created

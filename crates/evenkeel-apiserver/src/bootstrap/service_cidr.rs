@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::codec;
 use crate::context::Core;
 use crate::status::Status;
-use crate::storage::{Key, WriteError};
+use crate::storage::Key;
 
 /// Creates the object, with the condition that upstream's controller sets. An existing one is kept.
 pub(super) async fn run(core: &Arc<Core>, cidr: &str) -> Result<(), Status> {
@@ -48,8 +48,5 @@ pub(super) async fn run(core: &Arc<Core>, cidr: &str) -> Result<(), Status> {
         }]},
     });
     let unsaved = codec::to_unsaved_record(&resource, object)?;
-    match resource.table.create(key, unsaved).await {
-        Ok(_) | Err(WriteError::Exists(_)) => Ok(()),
-        Err(error) => Err(Status::internal(error)),
-    }
+    super::create_all(vec![resource.table.create(key, unsaved)]).await
 }

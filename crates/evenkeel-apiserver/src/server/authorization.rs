@@ -8,7 +8,15 @@ use crate::storage::Store;
 
 /// What authorizes requests.
 #[derive(Default)]
-pub(super) enum Authorization {
+pub(super) struct Authorization {
+    mode: Mode,
+    /// Whether nodes are authorized by their pods.
+    pub(super) nodes: bool,
+    pub(super) no_bootstrap_roles: bool,
+}
+
+#[derive(Default)]
+enum Mode {
     #[default]
     AllowAuthenticated,
     Rbac,
@@ -23,14 +31,14 @@ impl Authorization {
         rbac: &Rbac,
         pods: Option<&PodsByNode>,
     ) -> Box<dyn Authorizer> {
-        match (self, pods) {
-            (Self::AllowAuthenticated, _) => Box::new(AllowAuthenticated),
-            (Self::Rbac, None) => Box::new(rbac.clone()),
-            (Self::Rbac, Some(pods)) => {
+        match (self.mode, pods) {
+            (Mode::AllowAuthenticated, _) => Box::new(AllowAuthenticated),
+            (Mode::Rbac, None) => Box::new(rbac.clone()),
+            (Mode::Rbac, Some(pods)) => {
                 let nodes = NodeAuthorizer::new(store.clone(), pods.clone(), rbac.clone());
                 Box::new(Union(vec![Box::new(nodes), Box::new(rbac.clone())]))
             }
-            (Self::Other(authorizer), _) => authorizer,
+            (Mode::Other(authorizer), _) => authorizer,
         }
     }
 }
@@ -39,20 +47,26 @@ impl Builder {
     /// Authorizes requests by the stored roles and bindings. By default authenticated users may do
     /// anything.
     pub fn rbac(mut self) -> Self {
-        self.authorization = Authorization::Rbac;
+        self.authorization.mode = Mode::Rbac;
         self
     }
 
     /// Also authorizes the requests of nodes, by the pods that are bound to them, as the mode
     /// `Node` of kube-apiserver. Has an effect with [`rbac`](Self::rbac) only.
     pub fn authorize_nodes(mut self) -> Self {
-        self.authorizes_nodes = true;
+        self.authorization.nodes = true;
+        self
+    }
+
+    /// Sets whether the roles and bindings of kube-apiserver are created, which is the default.
+    pub fn bootstrap_roles(mut self, created: bool) -> Self {
+        self.authorization.no_bootstrap_roles = !created;
         self
     }
 
     /// Sets another authorizer.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
-        self.authorization = Authorization::Other(Box::new(authorizer));
+        self.authorization.mode = Mode::Other(Box::new(authorizer));
         self
     }
 }
