@@ -51,7 +51,7 @@ pub(crate) struct Events {
     columns_sent: bool,
     stopping: tokio::sync::watch::Receiver<bool>,
     /// Closed when the resource is no longer served or has changed.
-    served: Option<tokio::sync::watch::Receiver<()>>,
+    served: Option<evenkeel_types::watch::Receiver<()>>,
 }
 
 enum Phase {
@@ -300,7 +300,7 @@ enum Woken {
 }
 
 /// Waits until the resource is withdrawn; built-in resources never are.
-async fn withdrawn(served: &mut Option<tokio::sync::watch::Receiver<()>>) {
+async fn withdrawn(served: &mut Option<evenkeel_types::watch::Receiver<()>>) {
     match served {
         Some(lifetime) => while lifetime.changed().await.is_ok() {},
         None => std::future::pending().await,

@@ -16,18 +16,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::BoxError;
 use evenkeel_cluster::Cluster;
+use evenkeel_types::watch;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::Body;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 pub(crate) use call::{Call, is_auxiliary};
 use faults::{Faults, Hold};
 
 use crate::plan::{Effect, Fault};
+use crate::state::{self, controller_of};
 use crate::trace::{Lane, Recorder};
 use crate::user::User;
 
@@ -65,6 +67,13 @@ pub(crate) struct Write {
     pub(crate) step: usize,
     /// The uid of the controller of the object, before a deletion.
     pub(crate) controller: Option<String>,
+}
+
+impl Write {
+    /// Returns `resource namespace/name`.
+    pub(crate) fn object(&self) -> String {
+        state::path(&self.call.resource, &self.call.namespace, &self.name)
+    }
 }
 
 /// What the operator requested in a run.
@@ -395,7 +404,10 @@ impl OperatorService {
         let gate = &self.gate;
         let before = gate.cluster.server().revision();
         let controller = match call.verb {
-            "delete" => gate.user.get(&call.path).await.and_then(|object| controller_of(&object)),
+            "delete" => {
+                let object = gate.user.get(&call.path).await.unwrap_or_default();
+                controller_of(&object).map(str::to_owned)
+            }
             _ => None,
         };
         let response = self.forward(request).await?;
@@ -448,8 +460,7 @@ impl OperatorService {
             return;
         }
         let value = self.gate.cluster.server().revision().to_string();
-        let patch =
-            serde_json::json!({"metadata": {"annotations": {crate::state::TOUCHED: value}}});
+        let patch = serde_json::json!({"metadata": {"annotations": {state::TOUCHED: value}}});
         if self.gate.user.merge(&call.path, &patch).await.is_ok() {
             let text = format!("another client touches {} {}", call.resource, call.object());
             self.gate.recorder.fault(Lane::User, text);
@@ -468,7 +479,7 @@ impl OperatorService {
         if self.gate.user.delete(&path).await.is_err() {
             return;
         }
-        let name = format!("{} {}/{}", call.resource, call.namespace, write.name);
+        let name = write.object();
         self.gate.recorder.fault(Lane::User, format!("another client deletes {name}"));
         if recreate {
             if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -479,13 +490,6 @@ impl OperatorService {
             }
         }
     }
-}
-
-/// Returns the uid of the controller of an object.
-fn controller_of(object: &serde_json::Value) -> Option<String> {
-    let owners = object["metadata"]["ownerReferences"].as_array()?;
-    let owner = owners.iter().find(|owner| owner["controller"] == true)?;
-    owner["uid"].as_str().map(str::to_owned)
 }
 
 fn connection_refused() -> BoxError {

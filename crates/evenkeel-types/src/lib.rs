@@ -26,6 +26,7 @@ pub mod random;
 mod table;
 pub mod time;
 pub mod url;
+pub mod watch;
 
 pub use conform::{StrictDecodingError, TypeMismatch, check_unstructured, conform, empty_to_null};
 pub use gvk::Gvk;

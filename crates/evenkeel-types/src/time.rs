@@ -102,7 +102,7 @@ pub(crate) fn is_canonical(text: &str) -> bool {
     });
     let two = |at: usize| (bytes[at] - b'0') * 10 + (bytes[at + 1] - b'0');
     shape
-        && &bytes[..4] > b"0001"
+        && bytes[..4] > b"0001"[..]
         && (1..=12).contains(&two(5))
         // The last days of a month are left to the parser.
         && (1..=28).contains(&two(8))

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use evenkeel_types::watch;
 use futures_util::{FutureExt as _, future, stream};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Cache, CacheOptions, DeclareError};

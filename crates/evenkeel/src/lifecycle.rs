@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use evenkeel_types::watch;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Result;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use evenkeel_kinds::columns;
 use evenkeel_schema::{Structural, jsonpath, record_storage_version};
+use evenkeel_types::watch;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 pub(crate) use self::conversion::Conversion;
 use super::Registry;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use evenkeel_types::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use evenkeel_types::watch;
 use tokio::task::{AbortHandle, coop};
 use tokio::time::{Instant, sleep_until};
 

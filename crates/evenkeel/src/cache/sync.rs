@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use evenkeel_types::watch;
 use parking_lot::RwLock;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::{ReadError, SyncError, WatchFailure};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use evenkeel_types::watch;
 
 use super::Phase;
 use super::counts::ReconcileCounters;

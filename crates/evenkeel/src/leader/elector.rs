@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_types::watch;
 use futures_util::future::{self, Either};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::elections::Seat;

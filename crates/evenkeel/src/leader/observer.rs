@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use evenkeel_types::watch;
 
 use super::lease::Lease;
 use crate::connect::Transport;

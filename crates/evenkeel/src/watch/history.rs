@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use evenkeel_types::watch;
 
 use super::connection::Connection;
 use super::items::Items;

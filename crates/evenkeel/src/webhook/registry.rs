@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use evenkeel_types::watch;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use kube::CustomResourceExt;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::authentication::{self, Authenticate};

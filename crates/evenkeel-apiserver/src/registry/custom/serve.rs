@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use evenkeel_schema::{Scale, Structural, jsonpath};
+use evenkeel_types::watch;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::{Column, Conversion, Custom, Selectable, storage_version};
 use crate::object::Metadata as _;

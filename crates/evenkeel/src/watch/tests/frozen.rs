@@ -1,10 +1,11 @@
 //! A proxy that stops forwarding without closing connections.
 
 use evenkeel_apiserver::ApiServer;
+use evenkeel_types::watch;
 use kube::{Api, Client};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, tcp};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::*;
@@ -50,7 +51,7 @@ async fn proxy(
         let (near, _) = listener.accept().await.unwrap();
         let far = TcpStream::connect(server).await.unwrap();
         let (near, far) = (near.into_split(), far.into_split());
-        frozen.mark_unchanged();
+        drop(frozen.borrow_and_update());
         connections.spawn(forward(near.0, far.1, frozen.clone()));
         connections.spawn(forward(far.0, near.1, frozen.clone()));
     }
