@@ -57,8 +57,8 @@ const REDISCOVER_INTERVAL: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Registers the garbage collector.
-pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
-    let collector = Collector::new(manager);
+pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), BoxError> {
+    let collector = Collector::new(manager, options);
     manager.spawn(NAME, |stop| collector.run(stop))?;
     Ok(())
 }
@@ -66,6 +66,8 @@ pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxE
 struct Collector {
     client: Client,
     event_recorder: EventRecorder,
+    /// The resources that are watched, if not all.
+    resources: Option<BTreeSet<String>>,
     graph: Mutex<Graph>,
     types: RwLock<Types>,
     queue: Queue<Uid, ()>,
@@ -84,8 +86,9 @@ enum Outcome {
 }
 
 impl Collector {
-    fn new(manager: &Manager) -> Arc<Self> {
+    fn new(manager: &Manager, options: &ClusterOptions) -> Arc<Self> {
         Arc::new(Self {
+            resources: options.gc_resources.clone(),
             event_recorder: manager.event_recorder(NAME),
             client: manager.client().with_field_manager(NAME),
             graph: Mutex::default(),
@@ -167,7 +170,7 @@ impl Collector {
     ) {
         let wanted: BTreeSet<Kind> = types
             .iter()
-            .filter(|found| is_collectable(found))
+            .filter(|found| is_collectable(found) && self.is_selected(&found.kind))
             .map(|found| found.kind.clone())
             .collect();
         let complete = types.stale.is_empty();
@@ -213,6 +216,14 @@ impl Collector {
             due.extend(self.graph.lock().with_unknown_owner());
         }
         self.enqueue(due);
+    }
+
+    fn is_selected(&self, kind: &Kind) -> bool {
+        let Some(resources) = &self.resources else { return true };
+        match kind.group() {
+            "" => resources.contains(kind.plural()),
+            group => resources.contains(&format!("{}.{group}", kind.plural())),
+        }
     }
 
     fn watch(self: &Arc<Self>, kind: &Kind) -> Result<Subscription, BoxError> {

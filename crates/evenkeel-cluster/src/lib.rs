@@ -166,13 +166,15 @@ impl Cluster {
     pub fn with_server(server: ApiServer, options: &ClusterOptions) -> Result<Self, StartError> {
         let client = kube::Client::new(AsControllers::new(&server), "default");
         let token_signer = Some(server.legacy_token_signer());
-        let certificate_authority = server
-            .authority()
-            .inspect_err(|error| {
-                let error = evenkeel::chain(error);
-                tracing::warn!(error, "certificate signing requests are not signed");
-            })
-            .ok();
+        let signs = !options.disabled_controllers.contains(certificates::SIGNER);
+        let certificate_authority = signs.then(|| server.authority()).and_then(|authority| {
+            authority
+                .inspect_err(|error| {
+                    let error = evenkeel::chain(error);
+                    tracing::warn!(error, "certificate signing requests are not signed");
+                })
+                .ok()
+        });
         let options = &ClusterOptions {
             token_signer,
             certificate_authority,

@@ -39,6 +39,12 @@ pub struct ClusterOptions {
     pub disabled_controllers: BTreeSet<String>,
     /// Admission plugins that are not run, by the names of kube-apiserver's flag.
     pub disabled_admission_plugins: BTreeSet<String>,
+    /// Whether requests are authorized by RBAC. Without it all users may do anything, and the roles
+    /// of kube-apiserver and of the controllers are not created.
+    pub rbac: bool,
+    /// The resources that the garbage collector watches, as in `deployments.apps`; all by default.
+    /// Objects of other resources are not collected.
+    pub gc_resources: Option<BTreeSet<String>>,
     /// Makes uids, names and jitter reproducible.
     pub seed: Option<u64>,
     /// The source of wall-clock time; the system clock by default.
@@ -201,6 +207,8 @@ impl Default for ClusterOptions {
             pod_simulations: PodSimulations::default(),
             disabled_controllers: BTreeSet::new(),
             disabled_admission_plugins: BTreeSet::new(),
+            rbac: true,
+            gc_resources: None,
             seed: None,
             clock: None,
             root_ca: None,
@@ -268,8 +276,8 @@ impl ClusterOptions {
     }
 
     /// Returns the builder of an API server for these options, as kubeadm sets it up: it authorizes
-    /// by RBAC and nodes by their pods, with the admission plugin NodeRestriction. Pods have service
-    /// accounts if there is the controller that creates the account `default`, and
+    /// by [RBAC](Self::rbac) and nodes by their pods, with the admission plugin NodeRestriction. Pods
+    /// have service accounts if there is the controller that creates the account `default`, and
     /// StorageVersionMigrations are served if there is the controller that carries them out.
     pub fn server(&self) -> evenkeel_apiserver::Builder {
         let disabled = |name: &str| self.disabled_controllers.contains(name);
@@ -279,9 +287,11 @@ impl ClusterOptions {
         }
         plugins.retain(|name| !self.disabled_admission_plugins.contains(*name));
         let migrates = !disabled(storage_version_migrator::NAME);
-        ApiServer::builder()
-            .rbac()
-            .authorize_nodes()
+        let builder = match self.rbac {
+            true => ApiServer::builder().rbac().authorize_nodes(),
+            false => ApiServer::builder().bootstrap_roles(false),
+        };
+        builder
             .enable_admission_plugins(plugins)
             .disable_admission_plugins(self.disabled_admission_plugins.iter().cloned())
             .runtime_config(storage_version_migrator::API_VERSION, migrates)

@@ -427,7 +427,7 @@ async fn deleting_a_crd_deletes_its_objects_and_their_dependents() {
 /// A collector whose graph the test can inspect.
 fn start_collector(client: kube::Client) -> (Arc<Collector>, JoinSet<Result<(), RunError>>) {
     let manager = Manager::builder("test").seed(1).build(client);
-    let collector = Collector::new(&manager);
+    let collector = Collector::new(&manager, &crate::ClusterOptions::default());
     let running = collector.clone();
     manager.spawn(NAME, |stop| running.run(stop)).unwrap();
     let mut tasks = JoinSet::new();
