@@ -34,20 +34,27 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     let start = explore::now();
     let deadline = start + explore::budget(simulation);
     let calm_plan = Plan::default();
-    let mut config = simulation.config.clone();
-    config.cluster = world::reduced(&config.cluster, &world::run(&config, &calm_plan));
-    let config = &config;
-    let calm = world::run(config, &calm_plan);
-    let mut report = Report::new(&config.name);
+    let whole = &simulation.config;
+    let calm = world::run(whole, &calm_plan);
+    let mut report = Report::new(&whole.name);
     report.coverage.writes =
         calm.requests.writes.iter().filter(|write| write.revision.is_some()).count();
     report.coverage.watched = calm.requests.watches.len();
-    let violations = twice(config, &calm_plan, &calm, None);
-    if let Some(violation) = violations.into_iter().next() {
+    if let Some(violation) = twice(whole, &calm_plan, &calm, None).into_iter().next() {
         report.finding = Some(Finding::new(calm_plan, violation, calm.trace));
         report.coverage.seconds = start.elapsed().as_secs_f64();
         return report;
     }
+    let mut config = whole.clone();
+    config.cluster = world::reduced(&whole.cluster, &calm);
+    let mut calm = world::run(&config, &calm_plan);
+    if !twice(&config, &calm_plan, &calm, None).is_empty() {
+        // The operator needs a part of the cluster that does nothing visible.
+        config = whole.clone();
+        calm = world::run(&config, &calm_plan);
+    }
+    let worlds = &Worlds { whole, reduced: &config };
+    let config = &config;
     let replays = match simulation.replay.is_empty() {
         true => stored_plans(simulation),
         false => simulation.replay.clone(),
@@ -56,9 +63,9 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     if simulation.replay.is_empty() {
         plans.extend(explore::plans(simulation, &calm));
     }
-    let found = search(config, &plans, &calm, deadline, &mut report.coverage);
+    let found = search(worlds, &plans, &calm, deadline, &mut report.coverage);
     let found =
-        found.or_else(|| search_workloads(config, simulation.tier, deadline, &mut report.coverage));
+        found.or_else(|| search_workloads(worlds, simulation.tier, deadline, &mut report.coverage));
     if let Some((plan, violation)) = found {
         let (plan, violation, trace) = shrink::shrink(config, plan, violation);
         report.finding = Some(Finding::new(plan, violation, trace));
@@ -67,9 +74,28 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     report
 }
 
+/// The simulated clusters.
+struct Worlds<'a> {
+    /// As configured.
+    whole: &'a Config,
+    /// With the controllers that the workload needs, in which plans are run.
+    reduced: &'a Config,
+}
+
+impl Worlds<'_> {
+    /// Returns the violation of a plan in the whole cluster, if there is one: its absence shows that
+    /// a part of the cluster was missing.
+    fn confirm(&self, plan: &Plan) -> Option<Violation> {
+        let calm = Plan { workload: plan.workload.clone(), ..Plan::default() };
+        let calm = (!plan.faults.is_empty()).then(|| world::run(self.whole, &calm));
+        let run = world::run(self.whole, plan);
+        twice(self.whole, plan, &run, calm.as_ref()).into_iter().next()
+    }
+}
+
 /// Runs the plans until one violates an oracle; returns the first of them.
 fn search(
-    config: &Config,
+    worlds: &Worlds<'_>,
     plans: &[Plan],
     calm: &Run,
     deadline: Instant,
@@ -80,15 +106,15 @@ fn search(
     let hit = Mutex::new(BTreeSet::new());
     let run = explore::in_parallel(plans.len(), deadline, |index| {
         let plan = &plans[index];
-        let run = world::run(config, plan);
+        let run = world::run(worlds.reduced, plan);
         if run.unused.is_empty() {
             let places = plan.faults.iter().filter(|fault| !fault.at.is_event());
             hit.lock().extend(places.map(|fault| fault.at.clone()));
         } else {
             missed.fetch_add(1, Ordering::Relaxed);
         }
-        let violation = twice(config, plan, &run, Some(calm)).into_iter().next();
-        let Some(violation) = violation else { return true };
+        let violation = twice(worlds.reduced, plan, &run, Some(calm)).into_iter().next();
+        let Some(violation) = violation.and_then(|_| worlds.confirm(plan)) else { return true };
         let mut found = found.lock();
         if found.as_ref().is_none_or(|(first, _)| index < *first) {
             *found = Some((index, violation));
@@ -104,30 +130,32 @@ fn search(
 
 /// Runs workloads from the schema, each without faults and with a crash after each write.
 fn search_workloads(
-    config: &Config,
+    worlds: &Worlds<'_>,
     tier: Tier,
     deadline: Instant,
     coverage: &mut Coverage,
 ) -> Option<(Plan, Violation)> {
-    for workload in explore::workloads(config, tier) {
+    for workload in explore::workloads(worlds.whole, tier) {
         if explore::now() > deadline {
             coverage.plans += 1;
             continue;
         }
         coverage.workloads += 1;
         let plan = Plan { workload, ..Plan::default() };
-        let calm = world::run(config, &plan);
+        let calm = world::run(worlds.reduced, &plan);
         coverage.plans += 1;
         coverage.run += 1;
-        let violations = twice(config, &plan, &calm, None);
-        if let Some(violation) = violations.into_iter().next() {
-            return Some((plan, violation));
+        if !twice(worlds.reduced, &plan, &calm, None).is_empty() {
+            match worlds.confirm(&plan) {
+                Some(violation) => return Some((plan, violation)),
+                None => continue,
+            }
         }
         let faults = explore::singles(&calm).into_iter();
         let plans: Vec<Plan> = faults
             .map(|fault| Plan { workload: plan.workload.clone(), faults: vec![fault] })
             .collect();
-        let found = search(config, &plans, &calm, deadline, coverage);
+        let found = search(worlds, &plans, &calm, deadline, coverage);
         if found.is_some() {
             return found;
         }

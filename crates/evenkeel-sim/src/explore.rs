@@ -197,7 +197,7 @@ pub(crate) fn plans(simulation: &Simulation, calm: &Run) -> Vec<Plan> {
 /// Returns the workloads of a tier besides the one of the simulation.
 pub(crate) fn workloads(config: &Config, tier: Tier) -> Vec<Vec<Step>> {
     match tier {
-        Tier::T0 if !config.generates_workloads => Vec::new(),
+        Tier::T0 => Vec::new(),
         _ => config.generated_workloads(),
     }
 }

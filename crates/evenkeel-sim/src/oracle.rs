@@ -182,7 +182,7 @@ fn aborted(run: &Run, violations: &mut Vec<Violation>) {
             violations.push(Violation::new(Oracle::Panics, "operator").found(error.clone()));
         }
         // See `lifecycle::budget`: a deleted object that the cache still has.
-        Some(Abort::OutOfControl { step }) if *step >= run.states.len() => {}
+        Some(Abort::OutOfControl { step }) if *step >= run.steps => {}
         Some(Abort::Unsettled { step } | Abort::OutOfControl { step }) => {
             let busiest = lifecycle::busiest(run, *step);
             let (object, writes) = busiest.unwrap_or_else(|| ("operator".to_owned(), 0));

@@ -37,7 +37,6 @@ pub(crate) struct Config {
     /// Resources whose objects may be created and deleted more often than in a calm run.
     pub(crate) recreated: BTreeSet<String>,
     pub(crate) invariants: Vec<(String, Arc<Invariant>)>,
-    pub(crate) generates_workloads: bool,
 }
 
 /// A simulation of an operator; see [`operator`].
@@ -83,7 +82,6 @@ pub fn operator<T, E: Into<BoxError>>(
             disabled: BTreeSet::new(),
             recreated: BTreeSet::new(),
             invariants: Vec::new(),
-            generates_workloads: false,
         },
         tier: Tier::from_env(),
         budget: None,
@@ -242,7 +240,7 @@ fn resource_of(group: &str, plural: &str) -> String {
 }
 
 impl Config {
-    /// Returns the workload with steps that are generated from the schemas of the CRDs.
+    /// Returns workloads that are generated from the schemas of the CRDs.
     pub(crate) fn generated_workloads(&self) -> Vec<Vec<Step>> {
         workload::schema::workloads(&self.crds, &self.workload)
     }

@@ -63,9 +63,14 @@ impl Decoded {
 
     /// Returns the uid of the controller.
     pub(crate) fn controller(&self) -> Option<&str> {
-        let owners = self.value["metadata"]["ownerReferences"].as_array()?;
-        owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
+        controller_of(&self.value)
     }
+}
+
+/// Returns the uid of the controller of an object.
+pub(crate) fn controller_of(object: &Value) -> Option<&str> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
 }
 
 pub(crate) fn path(resource: &str, namespace: &str, name: &str) -> String {
@@ -91,23 +96,24 @@ impl State {
             .map(Decoded::of)
             .collect();
         let names = Names::of(&decoded);
-        let mut state = BTreeMap::new();
+        let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for object in &decoded {
-            let key = names.replace(&object.path());
-            let value = canonical(&object.value, &names);
-            // Objects with generated names are numbered in the order of their content.
-            let mut siblings = 0;
-            let mut unique = key.clone();
-            while state.contains_key(&unique) {
-                siblings += 1;
-                unique = format!("{key} ({siblings})");
-            }
-            state.insert(unique, value);
+            let group = groups.entry(names.replace(&object.path())).or_default();
+            group.push(canonical(&object.value, &names));
         }
-        Self(order_generated(state))
+        let mut state = BTreeMap::new();
+        for (path, mut objects) in groups {
+            // Objects that differ in their generated name only, in the order of their content.
+            objects.sort_by_cached_key(Value::to_string);
+            for (number, object) in objects.into_iter().enumerate() {
+                let path = if number == 0 { path.clone() } else { format!("{path} ({number})") };
+                state.insert(path, object);
+            }
+        }
+        Self(state)
     }
 
-    /// Returns what differs from `expected`, the smallest objects first.
+    /// Returns what differs from `expected`, by object.
     pub(crate) fn differences(&self, expected: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         for (object, wanted) in &expected.0 {
@@ -130,25 +136,6 @@ fn missing(object: &str, expected: &str, found: &str) -> Difference {
         expected: expected.to_owned(),
         found: found.to_owned(),
     }
-}
-
-/// Sorts the objects that differ in their generated name only by content, so that the order of
-/// creation does not matter.
-fn order_generated(state: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
-    let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for (key, value) in state {
-        let group = key.split(" (").next().unwrap_or_default().to_owned();
-        groups.entry(group).or_default().push(value);
-    }
-    let mut ordered = BTreeMap::new();
-    for (group, mut values) in groups {
-        values.sort_by_cached_key(Value::to_string);
-        for (number, value) in values.into_iter().enumerate() {
-            let key = if number == 0 { group.clone() } else { format!("{group} ({number})") };
-            ordered.insert(key, value);
-        }
-    }
-    ordered
 }
 
 /// Replacements of uids and generated names in text.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 pub struct TraceEvent {
     /// Virtual time since the start of the run.
     pub at: Duration,
-    /// Who: the lane of a picture.
+    /// The actor: the lane of a picture.
     pub lane: Lane,
     /// What.
     pub text: String,
@@ -92,8 +92,8 @@ pub(crate) fn hash(events: &[TraceEvent]) -> u64 {
 
 /// Returns `around` events before and after the first fault, or the last events without one.
 pub(crate) fn timeline(events: &[TraceEvent], around: usize) -> &[TraceEvent] {
-    let last_fault = events.iter().position(|event| event.fault);
-    let (from, to) = match last_fault {
+    let first_fault = events.iter().position(|event| event.fault);
+    let (from, to) = match first_fault {
         Some(at) => (at.saturating_sub(around / 2), at + around / 2 + 1),
         None => (events.len().saturating_sub(around), events.len()),
     };

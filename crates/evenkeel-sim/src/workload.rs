@@ -65,7 +65,7 @@ pub enum Step {
 }
 
 impl ObjectRef {
-    /// Returns the reference of an object; an absent namespace is `default`.
+    /// Returns the reference of an object.
     pub(crate) fn of(object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {

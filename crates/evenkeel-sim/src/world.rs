@@ -57,6 +57,9 @@ pub(crate) struct Run {
     pub(crate) trace: Vec<TraceEvent>,
     pub(crate) requests: Requests,
     pub(crate) changes: Vec<Change>,
+    /// The number of steps of the workload. What happens later belongs to the deletion of all its
+    /// objects.
+    pub(crate) steps: usize,
     /// The state after each step.
     pub(crate) states: Vec<State>,
     /// The state before the workload.
@@ -148,6 +151,7 @@ impl<'a> World<'a> {
             trace: Vec::new(),
             requests: Requests::default(),
             changes: Vec::new(),
+            steps: usize::MAX,
             states: Vec::new(),
             baseline: State::default(),
             emptied: None,
@@ -199,6 +203,7 @@ impl<'a> World<'a> {
             true => &self.config.workload,
             false => &plan.workload,
         };
+        self.run.steps = workload.len();
         for (index, step) in workload.iter().enumerate() {
             self.step = index;
             self.gate.begin_step(index);
@@ -413,7 +418,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Returns the object of a sample, with a namespace.
+/// Parses the objects of a YAML or JSON text.
 pub(crate) fn sample(text: &str) -> Result<Vec<Value>, String> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;

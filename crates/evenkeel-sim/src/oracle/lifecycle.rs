@@ -1,10 +1,10 @@
 //! Oracles on the operator's own writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Oracle, Violation};
 use crate::gate::Write;
-use crate::plan::Plan;
+use crate::plan::{Effect, Fault, Plan};
 use crate::simulation::Config;
 use crate::world::Run;
 
@@ -18,23 +18,41 @@ struct Counts {
     deletes: usize,
 }
 
-fn counted(run: &Run) -> BTreeMap<String, Counts> {
+fn counted(plan: &Plan, run: &Run) -> BTreeMap<String, Counts> {
     let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
-    for write in run.requests.writes.iter().filter(|write| write.revision.is_some()) {
+    let restart = stale_restart(plan, run);
+    let mut recreated = BTreeSet::new();
+    for (index, write) in run.requests.writes.iter().enumerate() {
         // A subresource neither creates nor deletes.
-        if write.call.resource.contains('/') {
+        if write.revision.is_none() || write.call.resource.contains('/') {
             continue;
         }
         let count = counts.entry(write.call.resource.clone()).or_default();
         // A child that is created for an object that has just been deleted is garbage collected.
-        let is_create = write.code == 201 && write.step < run.states.len();
+        let is_create = write.code == 201 && write.step < run.steps;
         match write.call.verb {
+            // The operator saw an older state, created what belongs to it, and has repaired it.
+            "delete" if recreated.remove(&write.object()) => count.creates -= 1,
             "delete" | "deletecollection" => count.deletes += 1,
-            _ if is_create => count.creates += 1,
+            _ if is_create => {
+                count.creates += 1;
+                if restart.is_some_and(|restart| index > restart) {
+                    recreated.insert(write.object());
+                }
+            }
             _ => {}
         }
     }
     counts
+}
+
+/// Returns the index of the write after which the operator was restarted with an older state.
+fn stale_restart(plan: &Plan, run: &Run) -> Option<usize> {
+    let restarts = plan.faults.iter().filter(|fault| fault.effect == Effect::StaleRestart);
+    let index = |fault: &Fault| {
+        run.requests.writes.iter().position(|write| write.call.at(write.nth) == fault.at)
+    };
+    restarts.filter_map(index).min()
 }
 
 /// O3: the operator creates and deletes as many objects as in the calm run. An object that another
@@ -46,9 +64,9 @@ pub(super) fn counts(
     calm: &Run,
     violations: &mut Vec<Violation>,
 ) {
-    let expected = counted(calm);
+    let expected = counted(&Plan::default(), calm);
     let interferences = plan.faults.iter().filter(|fault| fault.effect.interferes()).count();
-    for (resource, found) in counted(run) {
+    for (resource, found) in counted(plan, run) {
         if config.recreated.contains(&resource) {
             continue;
         }
@@ -74,9 +92,8 @@ pub(super) fn counts(
 pub(super) fn budget(plan: &Plan, run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
     // A child that is created for an object that has just been deleted is garbage collected and
     // created again, until the cache has the deletion.
-    let committed = |run: &Run| {
-        run.requests.writes.iter().filter(|write| write.step < run.states.len()).count()
-    };
+    let committed =
+        |run: &Run| run.requests.writes.iter().filter(|write| write.step < run.steps).count();
     let (found, calm) = (committed(run), committed(calm));
     let most = 3 * calm + SLACK * (1 + plan.faults.len());
     if found > most {
@@ -95,8 +112,7 @@ pub(super) fn busiest(run: &Run, step: usize) -> Option<(String, usize)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let of_step = |write: &&Write| step == usize::MAX || write.step == step;
     for write in run.requests.writes.iter().filter(of_step) {
-        let object = format!("{} {}/{}", write.call.resource, write.call.namespace, write.name);
-        *counts.entry(object).or_default() += 1;
+        *counts.entry(write.object()).or_default() += 1;
     }
     counts.into_iter().max_by_key(|(_, count)| *count)
 }
@@ -111,9 +127,8 @@ pub(super) fn ownership(run: &Run, violations: &mut Vec<Violation>) {
         let kind = owner.object.value["kind"].as_str().unwrap_or_default();
         let own = run.reconciled.iter().any(|it| it.object.split(' ').next() == Some(kind));
         if !own {
-            let object = format!("{} {}/{}", write.call.resource, write.call.namespace, write.name);
             let found = format!("deleted although {} controls it", owner.object.path());
-            violations.push(Violation::new(Oracle::Ownership, object).found(found));
+            violations.push(Violation::new(Oracle::Ownership, write.object()).found(found));
             return;
         }
     }

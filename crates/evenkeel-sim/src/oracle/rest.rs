@@ -31,9 +31,8 @@ pub(super) fn convergence(run: &Run, calm: &Run, violations: &mut Vec<Violation>
 pub(super) fn idempotency(run: &Run, violations: &mut Vec<Violation>) {
     for write in &run.requests.writes[run.idle_writes.clone()] {
         if write.revision.is_some() {
-            let object = format!("{} {}/{}", write.call.resource, write.call.namespace, write.name);
             let found = format!("{} although the object was as desired", write.call.verb);
-            violations.push(Violation::new(Oracle::Idempotency, object).found(found));
+            violations.push(Violation::new(Oracle::Idempotency, write.object()).found(found));
             return;
         }
     }

@@ -1,5 +1,5 @@
-//! Which controllers of the cluster a simulation needs. The others are disabled: they would only
-//! cost time in each of thousands of runs.
+//! Which parts of the cluster a simulation needs. The others are disabled: they would only cost time
+//! in each of thousands of runs. A violation is confirmed on the whole cluster before it is reported.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,7 @@ const NEEDS: &[(&str, &[&str])] = &[
     ("certificatesigningrequest-approving-controller", CERTIFICATES),
     ("certificatesigningrequest-cleaner-controller", CERTIFICATES),
     ("certificatesigningrequest-signing-controller", CERTIFICATES),
+    ("clusterrole-aggregation-controller", RBAC),
     ("cronjob-controller", &["cronjobs.batch"]),
     ("daemonset-controller", &["daemonsets.apps"]),
     ("deployment-controller", &["deployments.apps"]),
@@ -22,6 +23,7 @@ const NEEDS: &[(&str, &[&str])] = &[
     ("job-controller", &["jobs.batch"]),
     ("kubelet", &["pods"]),
     ("legacy-serviceaccount-token-cleaner-controller", &["secrets"]),
+    ("namespace-controller", &["namespaces"]),
     ("node-lifecycle-controller", &["pods"]),
     ("node-registration", &["pods"]),
     ("persistentvolume-binder-controller", VOLUMES),
@@ -31,7 +33,9 @@ const NEEDS: &[(&str, &[&str])] = &[
     ("replicaset-controller", &["replicasets.apps"]),
     ("replicationcontroller-controller", &["replicationcontrollers"]),
     ("resourcequota-controller", &["resourcequotas"]),
+    ("root-ca-certificate-publisher-controller", &["namespaces", "pods"]),
     ("scheduler", &["pods"]),
+    ("serviceaccount-controller", &["namespaces", "pods"]),
     ("serviceaccount-token-controller", &["secrets"]),
     ("statefulset-controller", &["statefulsets.apps"]),
     ("storage-version-migrator-controller", &["storageversionmigrations.storagemigration.k8s.io"]),
@@ -41,16 +45,31 @@ const NEEDS: &[(&str, &[&str])] = &[
 ];
 
 const CERTIFICATES: &[&str] = &["certificatesigningrequests.certificates.k8s.io"];
+const RBAC: &[&str] = &[
+    "clusterroles.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+    "roles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+];
 const VOLUMES: &[&str] = &["persistentvolumes", "persistentvolumeclaims"];
 
-/// Returns the options with the controllers disabled that a run without faults shows to be idle.
+/// Returns the options without what a run without faults shows to be idle.
 pub(crate) fn reduced(options: &ClusterOptions, run: &Run) -> ClusterOptions {
-    let seen: BTreeSet<&str> = run.changes.iter().map(|it| &*it.object.resource).collect();
+    let written = run.requests.writes.iter().map(|write| write.call.resource.clone());
+    let used: BTreeSet<String> = written.chain(run.requests.watches.keys().cloned()).collect();
+    // A controller writes ClusterRoles of the server at each start.
+    let rbac = RBAC.iter().any(|resource| used.contains(*resource));
+    let changed = run.changes.iter().map(|it| it.object.resource.to_string());
+    let changed = changed.filter(|resource| rbac || !RBAC.contains(&&**resource));
+    let seen: BTreeSet<String> = changed.chain(used).collect();
+    let any_seen = |resources: &[&str]| resources.iter().any(|it| seen.contains(*it));
     let mut reduced = options.clone();
     for (controller, resources) in NEEDS {
-        if !resources.iter().any(|resource| seen.contains(resource)) {
+        if !any_seen(resources) {
             reduced.disabled_controllers.insert((*controller).to_owned());
         }
     }
+    reduced.rbac &= rbac;
+    reduced.gc_resources = Some(seen);
     reduced
 }
