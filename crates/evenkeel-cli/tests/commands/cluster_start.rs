@@ -1,10 +1,9 @@
 //! `evenkeel cluster start` in the foreground.
 
-use std::io::{BufRead as _, BufReader, Lines};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use crate::support::{TempDir, command};
+use crate::support::{Lines, TempDir, command};
 
 fn start(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = command(dir, &["cluster", "start"]);
@@ -15,31 +14,17 @@ fn start(dir: &Path, arguments: &[&str]) -> Command {
 /// A running cluster, killed on drop.
 struct Running {
     child: Child,
-    lines: Lines<BufReader<ChildStderr>>,
+    lines: Lines,
 }
 
 impl Running {
     /// Starts a cluster and waits until it is ready.
     fn new(dir: &Path) -> Self {
         let mut child = start(dir, &[]).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let lines = Lines::of(child.stderr.take().unwrap());
         let mut running = Self { child, lines };
-        running.read_until("Press Ctrl-C to stop.");
+        running.lines.until("Press Ctrl-C to stop.");
         running
-    }
-
-    /// Reads stderr up to a line that contains `text` and returns what was read.
-    fn read_until(&mut self, text: &str) -> String {
-        let mut all = String::new();
-        for line in self.lines.by_ref() {
-            let line = line.unwrap();
-            all.push_str(&line);
-            all.push('\n');
-            if line.contains(text) {
-                return all;
-            }
-        }
-        panic!("{text:?} was not printed: {all}");
     }
 }
 
@@ -81,7 +66,7 @@ fn kubeconfig_in_use_is_kept_and_sigterm_stops_the_cluster() {
 
     let pid = running.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-    let text = running.read_until("Stopped.");
+    let text = running.lines.until("Stopped.");
     assert!(running.child.wait().unwrap().success(), "{text}");
     assert!(!text.contains('\u{1b}'), "no colours without a terminal: {text}");
     assert!(!dir.kubeconfig().exists(), "the kubeconfig should be deleted");

@@ -1,8 +1,13 @@
 //! Runs the command in temporary directories.
 
+use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+
+/// How long a process may print nothing.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A temporary directory, removed on drop.
 pub(crate) struct TempDir(pub(crate) PathBuf);
@@ -67,6 +72,37 @@ pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Output {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The lines that a process prints, as they are printed.
+pub(crate) struct Lines(mpsc::Receiver<String>);
+
+impl Lines {
+    /// Reads from `pipe` in a thread, which ends with the pipe.
+    pub(crate) fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            let lines = BufReader::new(pipe).lines().map_while(Result::ok);
+            lines.map_while(|line| sender.send(line).ok()).count()
+        });
+        Self(lines)
+    }
+
+    /// Waits for a line that contains `text`, and returns what was printed up to it.
+    #[track_caller]
+    pub(crate) fn until(&mut self, text: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let Ok(line) = self.0.recv_timeout(TIMEOUT) else {
+                panic!("{text:?} was not printed within {TIMEOUT:?}: {all}");
+            };
+            all.push_str(&line);
+            all.push('\n');
+            if line.contains(text) {
+                return all;
+            }
+        }
     }
 }
 
