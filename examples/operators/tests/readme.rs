@@ -9,9 +9,9 @@ fn readme_contains_the_greeting_operator() {
     let (program, test) = source.split_once("\n#[cfg(test)]").unwrap();
     let (_header, program) = program.split_once("\n\n").unwrap();
     assert!(README.contains(program.trim_end()), "the README should contain:\n{program}");
-    // The statements of its test, indented less.
-    let body = test.split_once("async fn").unwrap().1;
-    for line in body.lines().filter(|line| line.trim().starts_with("cluster.")) {
+    // The statements of its tests, indented less.
+    let tests = test.split_once("#[tokio::test]").unwrap().1;
+    for line in tests.lines().filter(|line| line.trim().starts_with(['c', '.', 'e', 'm'])) {
         assert!(README.contains(line.trim()), "the README should contain:\n{}", line.trim());
     }
 }

@@ -59,4 +59,15 @@ mod tests {
         assert_eq!(map.data.as_ref().unwrap()["text"], "Hello, Ada!");
         cluster.stop().await;
     }
+
+    #[test]
+    fn greeter_survives_faults() {
+        let ada = "{apiVersion: example.com/v1, kind: Greeting, metadata: {name: ada}, spec: {name: Ada}}";
+        evenkeel_sim::operator("greeter", |it| {
+            it.controller(Greetings).owns::<ConfigMap>().register()
+        })
+        .install::<Greeting>()
+        .sample(ada)
+        .check();
+    }
 }
