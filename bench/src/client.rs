@@ -17,10 +17,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -50,12 +47,7 @@ impl Endpoint {
     pub(crate) fn parse(url: &str, token: String) -> anyhow::Result<Self> {
         let address = url.strip_prefix("https://").context("not https")?;
         let address = address.trim_end_matches('/').parse().context("not an address and port")?;
-        let provider = Arc::new(ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
-            .with_no_client_auth();
+        let config = evenkeel_pki::tls::client_config(|_| Ok(()))?;
         Ok(Self { address, token, tls: TlsConnector::from(Arc::new(config)) })
     }
 
@@ -99,7 +91,7 @@ impl Endpoint {
         with_credentials: bool,
         count: usize,
     ) -> anyhow::Result<()> {
-        let mut config = ClientConfig::clone(self.tls.config());
+        let mut config = rustls::ClientConfig::clone(self.tls.config());
         config.alpn_protocols = vec![b"h2".to_vec()];
         let http2 = Self { tls: TlsConnector::from(Arc::new(config)), ..self.clone() };
         let stream = TokioIo::new(http2.tls_handshake().await?);
@@ -183,44 +175,4 @@ async fn length(mut response: Response<Incoming>) -> anyhow::Result<(StatusCode,
         length += frame?.data_ref().map_or(0, Bytes::len);
     }
     Ok((response.status(), length))
-}
-
-#[derive(Debug)]
-struct AcceptAnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AcceptAnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
