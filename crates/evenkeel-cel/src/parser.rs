@@ -77,8 +77,17 @@ pub(crate) fn parse(text: &str, syntax: Syntax) -> Result<Ast, Issues> {
         return Err(issues);
     }
     let tokens = tokens(text, &mut issues);
-    let mut parser =
-        Parser { text, syntax, tokens, at: 0, positions: vec![0], issues, depths: [0; 3] };
+    let mut parser = Parser {
+        text,
+        syntax,
+        tokens,
+        at: 0,
+        positions: vec![0],
+        issues,
+        depths: [0; 3],
+        resumes: None,
+        resumed: false,
+    };
     // An error ends the parse; what it is was reported.
     let root = parser.start().ok();
     let Parser { issues, positions, .. } = parser;
@@ -97,6 +106,10 @@ struct Parser<'t> {
     issues: Issues,
     /// Depths of the recursive rules `expr`, `relation` and `calc`.
     depths: [usize; 3],
+    /// Where an enclosing `expr` goes on after an error.
+    resumes: Option<usize>,
+    /// Whether it has gone on.
+    resumed: bool,
 }
 
 /// Parsing ended; the reason was reported.
@@ -143,12 +156,23 @@ impl Parser<'_> {
 
     fn expr(&mut self) -> Parse {
         self.enter(Rule::Expr)?;
-        let condition = self.disjunction()?;
+        let depths = self.depths;
+        let condition = match self.disjunction() {
+            Err(Abort) if self.resumes.take() == Some(self.at) => {
+                self.depths = depths;
+                self.resumed = true;
+                let id = self.id(self.peek());
+                Node::new(unspecified(id), 0)
+            }
+            parsed => parsed?,
+        };
         let node = match self.take("?") {
             None => condition,
             Some(op) => {
                 let then = self.disjunction()?;
-                self.expect(":")?;
+                // As ANTLR does: a second `?` continues an expression around this one.
+                let again = self.peek().is(TokenKind::Punctuation("?")).then_some(self.at);
+                self.expect(":").inspect_err(|Abort| self.resumes = again)?;
                 let otherwise = self.expr()?;
                 let id = self.id(op);
                 self.operation(id, operators::CONDITIONAL, vec![condition, then, otherwise])?
@@ -503,7 +527,8 @@ impl Parser<'_> {
                 break;
             }
         }
-        self.expect_end(")", "{')', ','}")?;
+        // What ANTLR expects after an error is what the innermost rule expects.
+        self.expect_end(")", if self.resumed { "')'" } else { "{')', ','}" })?;
         Ok((args, depth))
     }
 

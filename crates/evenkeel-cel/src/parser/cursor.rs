@@ -37,6 +37,8 @@ impl Parser<'_> {
         let token = self.peek();
         let missing = match text {
             ":" => token.begins_value(),
+            // After a conditional that was completed, a second `:` follows nothing.
+            _ if self.resumed && token.is(TokenKind::Punctuation(":")) => false,
             _ => token.follows_value(),
         };
         if missing {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use serde_json::Value as Json;
 
-use crate::schema::{ObjectSchema, Schema};
+use crate::schema::{Field, ObjectSchema, Schema};
 use crate::{Error, Value};
 
 /// A map. Keys are bool, int, uint or string; numbers that are equal are the same key.
@@ -210,6 +210,29 @@ fn hash_key(key: &Value<'_>) -> u64 {
     hasher.finish()
 }
 
+/// Whether two documents of one type are equal. As in kube-apiserver, fields that the type does not
+/// declare are compared as JSON, and one that only the first document has is not a difference.
+fn documents_equal(
+    a: &serde_json::Map<String, Json>,
+    b: &serde_json::Map<String, Json>,
+    schema: &ObjectSchema,
+) -> bool {
+    let renamed = schema.fields.iter().filter(|(name, field)| **name != field.json);
+    let renamed: Vec<&Field> = renamed.map(|(_, field)| field).collect();
+    let declared = |key: &str| {
+        let field = schema.fields.get(key).filter(|field| *field.json == *key);
+        field.or_else(|| renamed.iter().copied().find(|field| *field.json == *key))
+    };
+    a.len() == b.len()
+        && a.iter().all(|(key, a)| match (declared(key), b.get(key)) {
+            (Some(field), Some(b)) => {
+                Value::with_schema(a, &field.schema) == Value::with_schema(b, &field.schema)
+            }
+            (None, Some(b)) => a == b,
+            (field, None) => field.is_none(),
+        })
+}
+
 fn check_key(key: &Value<'_>) -> Result<(), Error> {
     match key {
         Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_) => Ok(()),
@@ -279,16 +302,7 @@ impl<'a> Object<'a> {
         }
         if let (ObjectRepr::Json(a, schema), ObjectRepr::Json(b, _)) = (&self.0, &other.0) {
             // The same part of one document, as in `self.spec == oldSelf.spec` of an unchanged object.
-            return std::ptr::eq(*a, *b)
-                || schema.fields.values().all(|field| {
-                    match (a.get(&*field.json), b.get(&*field.json)) {
-                        (Some(a), Some(b)) => {
-                            let schema = &field.schema;
-                            Value::with_schema(a, schema) == Value::with_schema(b, schema)
-                        }
-                        (a, b) => a.is_none() && b.is_none(),
-                    }
-                });
+            return std::ptr::eq(*a, *b) || documents_equal(a, b, schema);
         }
         let (a, b) = (self.fields(), other.fields());
         a.len() == b.len()
