@@ -120,7 +120,7 @@ impl<'a> Dynamic<'a> {
 
     /// Patches an object.
     pub fn patch(&self, key: &Key, patch: &Patch<impl Serialize>) -> Write<'a, DynamicObject> {
-        Write::patch(self.client, self.kind.clone(), key.clone(), patch)
+        Write::patch(self.client, self.kind.clone(), key.clone(), None, patch)
     }
 
     /// Deletes the object, with its uid as precondition. A missing object is not an error.

@@ -98,7 +98,8 @@ impl<'a> Subresource<'a> {
         &self,
         patch: &Patch<impl Serialize>,
     ) -> Write<'a, R> {
-        Write::patch(self.client, self.kind.clone(), self.key.clone(), patch).on(Some(self.name))
+        let (kind, key) = (self.kind.clone(), self.key.clone());
+        Write::patch(self.client, kind, key, Some(self.name), patch)
     }
 
     /// Applies the subresource with server-side apply.

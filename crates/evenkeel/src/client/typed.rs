@@ -63,7 +63,7 @@ impl Client {
     /// # }
     /// ```
     pub fn patch<K: Object>(&self, key: &Key, patch: &Patch<impl Serialize>) -> Write<'_, K> {
-        Write::patch(self, Kind::of::<K>(), key.clone(), patch)
+        Write::patch(self, Kind::of::<K>(), key.clone(), None, patch)
     }
 
     /// Applies `object` with server-side apply: creates the object if it does not exist, sets its

@@ -121,6 +121,7 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
         client: &'a Client,
         kind: Kind,
         key: Key,
+        subresource: Option<&'static str>,
         patch: &Patch<impl Serialize>,
     ) -> Self {
         let (content_type, body) = match patch {
@@ -129,11 +130,11 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             Patch::Strategic(patch) => ("application/strategic-merge-patch+json", encode(patch)),
             Patch::Apply(patch) => {
                 let body = serde_json::to_value(patch).map_err(|error| error.to_string());
-                return Self::apply(client, kind, key, None, body);
+                return Self::apply(client, kind, key, subresource, body);
             }
             _ => ("", Err("unsupported patch type".to_owned())),
         };
-        Self::new(client, Verb::Patch(content_type), kind, key, body)
+        Self::new(client, Verb::Patch(content_type), kind, key, body).on(subresource)
     }
 
     pub(crate) fn apply(

@@ -121,6 +121,6 @@ impl<K: AnyObject> Context<K> {
             "resourceVersion": meta.resource_version,
             "uid": meta.uid,
         }}));
-        Write::patch(self.client(), self.kind.clone(), self.key.clone(), &patch).await
+        Write::patch(self.client(), self.kind.clone(), self.key.clone(), None, &patch).await
     }
 }

@@ -161,6 +161,20 @@ async fn a_subresource_of_another_kind_is_not_cached_and_what_it_changed_is_read
 }
 
 #[tokio::test(start_paused = true)]
+async fn apply_patch_of_the_status_contains_the_status() {
+    let world = World::new().await;
+    let api = Api::<Deployment>::namespaced(world.admin(), "default");
+    api.create(&PostParams::default(), &deployment()).await.unwrap();
+    let (manager, running) = frozen::<Deployment>(&world, TypeOptions::new()).await;
+    let applied = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web"}, "status": {"observedGeneration": 7}});
+    let status = manager.client().subresource::<Deployment>(&key("web"), "status");
+    let written = status.patch::<Deployment>(&Patch::Apply(applied)).force().await.unwrap();
+    assert_eq!(written.status.as_ref().unwrap().observed_generation, Some(7));
+    stop(&manager, running).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn delete_collection_is_read_back_with_one_list() {
     let world = World::new().await;
     for number in 0..40 {
