@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
@@ -135,6 +136,8 @@ async fn start_upstream() -> anyhow::Result<Server> {
     let mut options = Options::default();
     // The Services of thousands of sequences need this many addresses.
     "10.0.0.0/16".clone_into(&mut options.service_cluster_ip_range);
+    // Sequences compact the storage themselves; how long they take must not have an effect.
+    options.apiserver_flags.push("--etcd-compaction-interval=0".to_owned());
     let server = Server::real(Cluster::start(&binaries, &options).await?).await?;
     shared_crds::create(&server).await?;
     Ok(server)
@@ -142,7 +145,8 @@ async fn start_upstream() -> anyhow::Result<Server> {
 
 async fn start_pair(prefix: &str) -> anyhow::Result<Arc<Pair>> {
     let upstream = start_upstream().await?;
-    let ours = Server::ours(ApiServer::builder().rbac().build().await?);
+    let ours = ApiServer::builder().rbac().compaction_interval(Duration::ZERO).build().await?;
+    let ours = Server::ours(ours);
     shared_crds::create(&ours).await?;
     let webhooks = WebhookServer::start(now_unix()).await?;
     Ok(Arc::new(Pair::new(upstream, ours, prefix).with_webhooks(webhooks)))
