@@ -436,3 +436,69 @@ fn generation_that_counts_as_content() {
     }
     finds(simulate("content", || reconciler_fn(reconcile)), &[Oracle::Convergence]);
 }
+
+/// Percona K8SPXC-896: the phase is written before its work, which a crash then prevents for good.
+#[test]
+fn phase_before_its_work() {
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        if app.status.as_ref().is_some_and(|status| status.phase.is_some()) {
+            return Ok(Action::done());
+        }
+        let phase = Some("Initialized".to_owned());
+        cx.status(&app).set(|status| status.phase = phase.clone()).write().await?;
+        cx.apply_owned(part(&app, 0)).force().await?;
+        Ok(Action::done())
+    }
+    finds(
+        simulate("phase", || reconciler_fn(reconcile)).disable(Oracle::Status, OTHER),
+        &[Oracle::Convergence],
+    );
+}
+
+/// casskop #370: a removal that was not counted is tried again, and fails for good.
+#[test]
+fn removal_that_is_not_counted() {
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        let count = app.status.as_ref().map_or(0, |status| status.count);
+        let next = match count.cmp(&app.spec.size) {
+            std::cmp::Ordering::Less => {
+                cx.apply_owned(part(&app, count)).force().await?;
+                count + 1
+            }
+            std::cmp::Ordering::Equal => return Ok(Action::done()),
+            std::cmp::Ordering::Greater => {
+                let name = part(&app, count - 1).name_any();
+                let deleted = raw(&cx).delete(&name, &DeleteParams::default()).await;
+                deleted.map_err(evenkeel::terminal)?;
+                count - 1
+            }
+        };
+        cx.status(&app).set(|status| status.count = next).write().await?;
+        Ok(Action::done())
+    }
+    finds(
+        simulate("removal", || reconciler_fn(reconcile)).disable(Oracle::Status, OTHER),
+        &[Oracle::Convergence],
+    );
+}
+
+/// keycloak-operator #121: the time of a condition is set in each reconcile. `cx.status` sets it when
+/// the condition changes; this one uses a raw patch.
+#[test]
+fn transition_time_of_each_reconcile() {
+    async fn reconcile(_: Arc<App>, cx: Context<App>) -> Result<Action> {
+        let now = cx.clock().now().to_string();
+        let ready = serde_json::json!({"type": "Ready", "status": "True", "reason": "Done",
+            "message": "", "lastTransitionTime": now});
+        let patch = serde_json::json!({"status": {"conditions": [ready]}});
+        let apps = Api::<App>::namespaced(cx.client().kube().clone(), "default");
+        let patch = kube::api::Patch::Merge(patch);
+        apps.patch_status(cx.key().name(), &kube::api::PatchParams::default(), &patch).await?;
+        Ok(Action::requeue_after(Duration::from_secs(5)))
+    }
+    let oracles = [Oracle::WriteBudget, Oracle::Idempotency];
+    finds(
+        simulate("transition", || reconciler_fn(reconcile)).disable(Oracle::Status, OTHER),
+        &oracles,
+    );
+}
