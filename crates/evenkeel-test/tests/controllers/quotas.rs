@@ -2,7 +2,7 @@
 
 use evenkeel::Key;
 use evenkeel_test::TestCluster;
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Secret};
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Service};
 use serde_json::{Value, json};
 
 use crate::{cluster, set_pod_status, template};
@@ -25,31 +25,32 @@ async fn used_becomes(cluster: &TestCluster, used: Value) {
     cluster.eventually(&key, reached).await;
 }
 
-async fn create_secret(cluster: &TestCluster, name: &str) -> Result<(), evenkeel::client::Error> {
-    let secret = cluster.parse::<Secret>(&json!({"metadata": {"name": name}}).to_string());
-    cluster.client().create(&secret).await.map(drop)
+async fn create_service(cluster: &TestCluster, name: &str) -> Result<(), evenkeel::client::Error> {
+    let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+    let service = cluster.parse::<Service>(&service.to_string());
+    cluster.client().create(&service).await.map(drop)
 }
 
 #[tokio::test]
 async fn a_deletion_makes_room_in_a_quota() {
     let Some(cluster) = cluster().await else { return };
-    add_quota(&cluster, json!({"secrets": "2"})).await;
-    create_secret(&cluster, "a").await.unwrap();
-    create_secret(&cluster, "b").await.unwrap();
-    let error = create_secret(&cluster, "c").await.unwrap_err();
+    add_quota(&cluster, json!({"services": "2"})).await;
+    create_service(&cluster, "a").await.unwrap();
+    create_service(&cluster, "b").await.unwrap();
+    let error = create_service(&cluster, "c").await.unwrap_err();
     assert!(error.is_forbidden(), "{error}");
     let text = error.status().unwrap().message.clone();
     assert!(
         text.ends_with(
-            "exceeded quota: q, requested: secrets=1, used: secrets=2, limited: secrets=2"
+            "exceeded quota: q, requested: services=1, used: services=2, limited: services=2"
         ),
         "{text}"
     );
     let key = Key::namespaced(cluster.namespace(), "a");
-    cluster.client().delete_by_key::<Secret>(&key).await.unwrap();
-    used_becomes(&cluster, json!({"secrets": "1"})).await;
-    create_secret(&cluster, "c").await.unwrap();
-    used_becomes(&cluster, json!({"secrets": "2"})).await;
+    cluster.client().delete_by_key::<Service>(&key).await.unwrap();
+    used_becomes(&cluster, json!({"services": "1"})).await;
+    create_service(&cluster, "c").await.unwrap();
+    used_becomes(&cluster, json!({"services": "2"})).await;
     cluster.stop().await;
 }
 
@@ -71,15 +72,15 @@ async fn an_ended_pod_releases_its_resources() {
 #[tokio::test]
 async fn new_limits_take_effect() {
     let Some(cluster) = cluster().await else { return };
-    add_quota(&cluster, json!({"secrets": "0"})).await;
-    create_secret(&cluster, "a").await.unwrap_err();
+    add_quota(&cluster, json!({"services": "0"})).await;
+    create_service(&cluster, "a").await.unwrap_err();
     let key = Key::namespaced(cluster.namespace(), "q");
-    let patch = evenkeel::client::Patch::Merge(json!({"spec": {"hard": {"secrets": "1"}}}));
+    let patch = evenkeel::client::Patch::Merge(json!({"spec": {"hard": {"services": "1"}}}));
     cluster.client().patch::<ResourceQuota>(&key, &patch).await.unwrap();
     let hard = |quota: &ResourceQuota| {
-        Some(quota.status.as_ref()?.hard.as_ref()?.get("secrets")?.0.clone())
+        Some(quota.status.as_ref()?.hard.as_ref()?.get("services")?.0.clone())
     };
     cluster.eventually(&key, |quota| hard(quota).as_deref() == Some("1")).await;
-    create_secret(&cluster, "a").await.unwrap();
+    create_service(&cluster, "a").await.unwrap();
     cluster.stop().await;
 }
