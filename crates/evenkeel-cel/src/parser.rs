@@ -2,17 +2,19 @@
 //!
 //! Grammar, limits and positions are cel-go's. Two limits bound the depth of a tree, both 250: one of
 //! nested rules of the grammar, one of nested operators, selections and calls in the result. After a
-//! syntax error parsing ends, where cel-go tries to go on. Reserved names, malformed literals and misused
-//! macros do not end it.
+//! syntax error parsing ends, where cel-go tries to go on; only after that of a conditional inside
+//! another one does it go on, too. Reserved names, malformed literals and misused macros do not end it.
 
 use std::sync::Arc;
 
+use self::chain::Chain;
 use self::lexer::{Token, TokenKind, tokens};
 use crate::Value;
 use crate::ast::{Ast, Entry, Expr, FieldInit, Kind, operators};
 use crate::source::{Issues, Location};
 use crate::value::{Bytes, Str};
 
+mod chain;
 mod cursor;
 mod lexer;
 mod literal;
@@ -576,43 +578,3 @@ const ARGUMENTS_START: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'fals
 const LIST_START: &str = "{'[', ']', '{', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 /// What may follow `{`.
 const MAP_START: &str = "{'[', '{', '}', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-
-/// Terms with operators between them.
-#[derive(Default)]
-struct Chain {
-    terms: Vec<Option<Expr>>,
-    ops: Vec<u32>,
-    depth: usize,
-}
-
-impl Chain {
-    fn push(&mut self, node: Node) {
-        self.depth = self.depth.max(node.depth);
-        self.terms.push(Some(*node.expr));
-    }
-
-    /// The terms as a tree of logarithmic depth.
-    fn balanced(mut self, function: &str) -> Parse {
-        let expr = match self.ops.len() {
-            0 => self.terms.pop().flatten(),
-            count => self.tree(function, 0, count - 1),
-        };
-        Ok(Node::new(expr.ok_or(Abort)?, self.depth))
-    }
-
-    /// The tree of the operators of a range.
-    fn tree(&mut self, function: &str, low: usize, high: usize) -> Option<Expr> {
-        let middle = (low + high).div_ceil(2);
-        let left = match middle == low {
-            true => self.terms[middle].take(),
-            false => self.tree(function, low, middle - 1),
-        };
-        let right = match middle == high {
-            true => self.terms[middle + 1].take(),
-            false => self.tree(function, middle + 1, high),
-        };
-        let args = vec![left?, right?];
-        let kind = Kind::Call { function: function.into(), target: None, args };
-        Some(Expr { id: self.ops[middle], kind })
-    }
-}
