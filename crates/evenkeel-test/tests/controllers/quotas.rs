@@ -2,7 +2,7 @@
 
 use evenkeel::Key;
 use evenkeel_test::TestCluster;
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Service};
+use k8s_openapi::api::core::v1::{Pod, ReplicationController, ResourceQuota};
 use serde_json::{Value, json};
 
 use crate::{cluster, set_pod_status, template};
@@ -25,32 +25,30 @@ async fn used_becomes(cluster: &TestCluster, used: Value) {
     cluster.eventually(&key, reached).await;
 }
 
-async fn create_service(cluster: &TestCluster, name: &str) -> Result<(), evenkeel::client::Error> {
-    let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
-    let service = cluster.parse::<Service>(&service.to_string());
-    cluster.client().create(&service).await.map(drop)
+async fn create(cluster: &TestCluster, name: &str) -> Result<(), evenkeel::client::Error> {
+    let mut controller = json!({"metadata": {"name": name}, "spec": {"replicas": 0}});
+    controller["spec"]["template"] = template("a", "app:1");
+    let controller = cluster.parse::<ReplicationController>(&controller.to_string());
+    cluster.client().create(&controller).await.map(drop)
 }
 
 #[tokio::test]
 async fn a_deletion_makes_room_in_a_quota() {
     let Some(cluster) = cluster().await else { return };
-    add_quota(&cluster, json!({"services": "2"})).await;
-    create_service(&cluster, "a").await.unwrap();
-    create_service(&cluster, "b").await.unwrap();
-    let error = create_service(&cluster, "c").await.unwrap_err();
+    add_quota(&cluster, json!({"replicationcontrollers": "2"})).await;
+    create(&cluster, "a").await.unwrap();
+    create(&cluster, "b").await.unwrap();
+    let error = create(&cluster, "c").await.unwrap_err();
     assert!(error.is_forbidden(), "{error}");
     let text = error.status().unwrap().message.clone();
-    assert!(
-        text.ends_with(
-            "exceeded quota: q, requested: services=1, used: services=2, limited: services=2"
-        ),
-        "{text}"
-    );
+    let expected = "exceeded quota: q, requested: replicationcontrollers=1, \
+                    used: replicationcontrollers=2, limited: replicationcontrollers=2";
+    assert!(text.ends_with(expected), "{text}");
     let key = Key::namespaced(cluster.namespace(), "a");
-    cluster.client().delete_by_key::<Service>(&key).await.unwrap();
-    used_becomes(&cluster, json!({"services": "1"})).await;
-    create_service(&cluster, "c").await.unwrap();
-    used_becomes(&cluster, json!({"services": "2"})).await;
+    cluster.client().delete_by_key::<ReplicationController>(&key).await.unwrap();
+    used_becomes(&cluster, json!({"replicationcontrollers": "1"})).await;
+    create(&cluster, "c").await.unwrap();
+    used_becomes(&cluster, json!({"replicationcontrollers": "2"})).await;
     cluster.stop().await;
 }
 
@@ -72,15 +70,16 @@ async fn an_ended_pod_releases_its_resources() {
 #[tokio::test]
 async fn new_limits_take_effect() {
     let Some(cluster) = cluster().await else { return };
-    add_quota(&cluster, json!({"services": "0"})).await;
-    create_service(&cluster, "a").await.unwrap_err();
+    add_quota(&cluster, json!({"replicationcontrollers": "0"})).await;
+    create(&cluster, "a").await.unwrap_err();
     let key = Key::namespaced(cluster.namespace(), "q");
-    let patch = evenkeel::client::Patch::Merge(json!({"spec": {"hard": {"services": "1"}}}));
+    let patch =
+        evenkeel::client::Patch::Merge(json!({"spec": {"hard": {"replicationcontrollers": "1"}}}));
     cluster.client().patch::<ResourceQuota>(&key, &patch).await.unwrap();
     let hard = |quota: &ResourceQuota| {
-        Some(quota.status.as_ref()?.hard.as_ref()?.get("services")?.0.clone())
+        Some(quota.status.as_ref()?.hard.as_ref()?.get("replicationcontrollers")?.0.clone())
     };
     cluster.eventually(&key, |quota| hard(quota).as_deref() == Some("1")).await;
-    create_service(&cluster, "a").await.unwrap();
+    create(&cluster, "a").await.unwrap();
     cluster.stop().await;
 }
