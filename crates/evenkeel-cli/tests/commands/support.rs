@@ -7,7 +7,7 @@ use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 /// How long a process may print nothing.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A temporary directory, removed on drop.
 pub(crate) struct TempDir(pub(crate) PathBuf);
