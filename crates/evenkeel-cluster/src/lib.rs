@@ -167,17 +167,17 @@ impl Cluster {
         let client = kube::Client::new(AsControllers::new(&server), "default");
         let token_signer = Some(server.legacy_token_signer());
         let signs = !options.disabled_controllers.contains(certificates::SIGNER);
-        let certificate_authority = signs.then(|| server.authority()).and_then(|authority| {
-            authority
-                .inspect_err(|error| {
-                    let error = evenkeel::chain(error);
-                    tracing::warn!(error, "certificate signing requests are not signed");
-                })
-                .ok()
-        });
+        let authority = || match server.authority() {
+            Ok(authority) => Some(authority),
+            Err(error) => {
+                let error = evenkeel::chain(&error);
+                tracing::warn!(error, "certificate signing requests are not signed");
+                None
+            }
+        };
         let options = &ClusterOptions {
             token_signer,
-            certificate_authority,
+            certificate_authority: signs.then(authority).flatten(),
             serves_storage_migrations: server.serves(storage_version_migrator::API_VERSION),
             ..options.clone()
         };

@@ -286,4 +286,26 @@ mod tests {
             assert_eq!(!found.not_compared.is_empty(), expires, "{text}");
         }
     }
+
+    #[test]
+    fn versions_are_not_compared_after_a_watch_that_only_upstream_has_expired() {
+        let text = "about: a watch\nsteps:\n\
+                    - {watch: w, do: 'GET /api/v1/pods?watch=1&resourceVersion=1'}\n- {read: w}\n\
+                    - {do: 'GET /api/v1/pods'}\n";
+        let sequence = Sequence::parse("watch", text).unwrap();
+        let responses = |read: serde_json::Value, version: &str, kind: &str| {
+            let list = json!({"kind": kind, "metadata": {"resourceVersion": version}});
+            [json!({}), read, list]
+                .map(|body| StepResponse { body, ..StepResponse::default() })
+                .to_vec()
+        };
+        let expired =
+            json!({"events": [{"type": "ERROR", "object": {"code": 410}}], "ended": true});
+        let open = json!({"events": [], "ended": false});
+        let upstream = responses(expired, "<rv 1>", "PodList");
+        let ours = responses(open, "<rv 2>", "List");
+        let found = Finding::new(&sequence, upstream, ours, &KnownDifferences::default());
+        let places: Vec<&str> = found.unexplained.iter().map(|it| &*it.at).collect();
+        assert_eq!(places, ["body/kind"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! One run: a cluster in virtual time, the operator, and the user.
 
-mod controllers;
+mod reduced;
 
 mod incarnation;
 
@@ -15,9 +15,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-pub(crate) use controllers::reduced;
 use incarnation::Incarnation;
 pub(crate) use incarnation::Reconciled;
+pub(crate) use reduced::reduced;
 
 use crate::gate::{Command, Gate, Requests};
 use crate::plan::{Fault, Plan};

@@ -12,6 +12,7 @@ pub(super) struct Authorization {
     mode: Mode,
     /// Whether nodes are authorized by their pods.
     pub(super) nodes: bool,
+    /// Whether the roles and bindings of kube-apiserver are left out.
     pub(super) no_bootstrap_roles: bool,
 }
 

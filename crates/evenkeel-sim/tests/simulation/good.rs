@@ -1,6 +1,7 @@
 //! Correct operators: no oracle may be violated.
 
 use evenkeel::prelude::*;
+use evenkeel_sim::Plan;
 
 use crate::operators::{App, FINALIZER, part, parts, simulate};
 
@@ -50,4 +51,15 @@ fn parts_survive_every_single_fault() {
 fn finalized_parts_survive_every_single_fault() {
     let report = simulate("finalized", || Finalized).explore();
     assert!(report.finding.is_none(), "{report}");
+}
+
+/// The operator creates again what it has deleted, and deletes it when its cache is current.
+#[test]
+fn part_that_returns_with_an_older_state_may_be_deleted_again() {
+    let plan = r#"{"faults": [{"at": {"verb": "delete", "resource": "configmaps",
+        "object": "default/a-1", "nth": 1}, "effect": "staleRestart"}]}"#;
+    let plan: Plan = serde_json::from_str(plan).unwrap();
+    let report = simulate("parts", || Parts).replay([plan]).explore();
+    assert!(report.finding.is_none(), "{report}");
+    assert_eq!((report.coverage.run, report.coverage.missed), (1, 0), "{}", report.coverage);
 }

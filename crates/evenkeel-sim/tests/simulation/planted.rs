@@ -10,7 +10,8 @@ use evenkeel::reconciler_fn;
 use evenkeel_sim::{Oracle, Simulation};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PatchParams, PostParams};
+use serde_json::json;
 
 use crate::operators::{App, FINALIZER, part, parts, simulate, simulate_with};
 
@@ -488,12 +489,11 @@ fn removal_that_is_not_counted() {
 fn transition_time_of_each_reconcile() {
     async fn reconcile(_: Arc<App>, cx: Context<App>) -> Result<Action> {
         let now = cx.clock().now().to_string();
-        let ready = serde_json::json!({"type": "Ready", "status": "True", "reason": "Done",
-            "message": "", "lastTransitionTime": now});
-        let patch = serde_json::json!({"status": {"conditions": [ready]}});
+        let ready = json!({"type": "Ready", "status": "True", "reason": "Done", "message": "",
+            "lastTransitionTime": now});
+        let patch = Patch::Merge(json!({"status": {"conditions": [ready]}}));
         let apps = Api::<App>::namespaced(cx.client().kube().clone(), "default");
-        let patch = kube::api::Patch::Merge(patch);
-        apps.patch_status(cx.key().name(), &kube::api::PatchParams::default(), &patch).await?;
+        apps.patch_status(cx.key().name(), &PatchParams::default(), &patch).await?;
         Ok(Action::requeue_after(Duration::from_secs(5)))
     }
     let oracles = [Oracle::WriteBudget, Oracle::Idempotency];
