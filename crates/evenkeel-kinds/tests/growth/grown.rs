@@ -175,6 +175,8 @@ fn scalar(field: &Field, expr: Expr, seed: usize, depth: usize) -> Value {
     match expr.shape() {
         Shape::String => text(field, seed).into(),
         Shape::Bool => false.into(),
+        // A weight above 100 is an error: the larger object would have errors, the smaller none.
+        Shape::Int32 | Shape::Int64 if field.name == "weight" => (seed % 100 + 1).into(),
         Shape::Int32 | Shape::Int64 => (seed % 60_000 + 1).into(),
         Shape::Double => 1.into(),
         Shape::Bytes => "YQ==".into(),
