@@ -195,12 +195,15 @@ async fn store_over(
     // A new timestamp in managedFields alone is not a change.
     ignore_managed_fields_timestamps(&current.value, &mut object);
     let always = cx.hooks.always_writes(record);
-    if object == current.value && codec::is_current(resource, record) && !always {
+    let as_read = object == current.value;
+    if as_read && codec::is_current(resource, record) && !always {
         return Ok(Some(Persisted::Stored(record.clone())));
     }
     let object = conversion::to_storage(&cx.core, resource, object).await?;
     let unsaved = check_size(codec::to_unsaved_record(resource, object)?)?;
-    if codec::is_unchanged(&unsaved, record) && !always {
+    // A null in a custom object is a change even if it is stored, since reading drops it.
+    let may_be_unchanged = as_read || !resource.is_custom();
+    if may_be_unchanged && codec::is_unchanged(&unsaved, record) && !always {
         return Ok(Some(Persisted::Stored(current.view.clone())));
     }
     match resource.table.update(record.key.clone(), record.revision, unsaved).await {
