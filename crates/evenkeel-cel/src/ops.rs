@@ -86,10 +86,16 @@ impl Binary {
     }
 }
 
-/// Equality as an operator: some values of libraries cannot be compared.
+/// Equality as an operator: some values of libraries cannot be compared, and neither can undeclared
+/// fields with a map.
 fn equals(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
-    match a {
-        Value::Opaque(value) => value.equals(b).ok_or_else(Error::no_such_overload),
+    match (a, b) {
+        (Value::Opaque(value), _) => value.equals(b).ok_or_else(Error::no_such_overload),
+        (Value::Object(a), Value::Map(b))
+            if a.size() == b.len() as u64 && a.has_undeclared_fields() =>
+        {
+            Err(Error::no_such_overload())
+        }
         _ => Ok(a == b),
     }
 }

@@ -28,6 +28,8 @@ impl<'b> PartialEq<Value<'b>> for Value<'_> {
                     && a.iter().all(|(key, value)| b.get(&key).is_some_and(|other| other == value))
             }
             (Value::Object(a), Value::Object(b)) => a.equals(b),
+            (Value::Object(a), Value::Map(b)) => a.equals_map(b, |a, b| a == b),
+            (Value::Map(a), Value::Object(b)) => b.equals_map(a, |b, a| a == b),
             (Value::Type(a), Value::Type(b)) => a.name() == b.name(),
             (Value::Optional(a), Value::Optional(b)) => a == b,
             (Value::Opaque(a), other) => a.equals(other) == Some(true),

@@ -217,12 +217,7 @@ fn documents_equal(
     b: &serde_json::Map<String, Json>,
     schema: &ObjectSchema,
 ) -> bool {
-    let renamed = schema.fields.iter().filter(|(name, field)| **name != field.json);
-    let renamed: Vec<&Field> = renamed.map(|(_, field)| field).collect();
-    let declared = |key: &str| {
-        let field = schema.fields.get(key).filter(|field| *field.json == *key);
-        field.or_else(|| renamed.iter().copied().find(|field| *field.json == *key))
-    };
+    let declared = by_json_name(schema);
     a.len() == b.len()
         && a.iter().all(|(key, a)| match (declared(key), b.get(key)) {
             (Some(field), Some(b)) => {
@@ -231,6 +226,16 @@ fn documents_equal(
             (None, Some(b)) => a == b,
             (field, None) => field.is_none(),
         })
+}
+
+/// Finds declared fields by their name in JSON. Only a few have another name in expressions.
+fn by_json_name<'s>(schema: &'s ObjectSchema) -> impl Fn(&str) -> Option<&'s Field> {
+    let renamed = schema.fields.iter().filter(|(name, field)| **name != field.json);
+    let renamed: Vec<&Field> = renamed.map(|(_, field)| field).collect();
+    move |json| {
+        let field = schema.fields.get(json).filter(|field| *field.json == *json);
+        field.or_else(|| renamed.iter().copied().find(|field| *field.json == *json))
+    }
 }
 
 fn check_key(key: &Value<'_>) -> Result<(), Error> {
@@ -307,6 +312,30 @@ impl<'a> Object<'a> {
         let (a, b) = (self.fields(), other.fields());
         a.len() == b.len()
             && a.iter().all(|(name, value)| other.get(name).is_some_and(|other| other == *value))
+    }
+
+    /// Whether a map has the same fields, all of them declared. `equals` compares a field with the
+    /// value in the map.
+    pub(crate) fn equals_map(
+        &self,
+        map: &Map<'_>,
+        equals: impl Fn(&Value<'_>, &Value<'_>) -> bool,
+    ) -> bool {
+        let ObjectRepr::Json(json, schema) = &self.0 else { return false };
+        let declared = by_json_name(schema);
+        json.len() == map.len()
+            && json.iter().all(|(key, value)| {
+                let field = declared(key).map(|field| Value::with_schema(value, &field.schema));
+                let other = map.get(&Value::from(key.as_str()));
+                field.zip(other).is_some_and(|(field, other)| equals(&field, &other))
+            })
+    }
+
+    /// Whether the document has fields that its type does not declare.
+    pub(crate) fn has_undeclared_fields(&self) -> bool {
+        let ObjectRepr::Json(json, schema) = &self.0 else { return false };
+        let declared = by_json_name(schema);
+        json.keys().any(|key| declared(key).is_none())
     }
 
     /// The same object with a lifetime of its own.

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use evenkeel_cel::kubernetes::{PER_CALL_LIMIT, RUNTIME_COST_BUDGET};
+use evenkeel_cel::schema::Schema;
 use evenkeel_cel::{
     Error as CelError, ErrorKind, Evaluation, Explanation, Limits, Value as CelValue,
 };
@@ -298,7 +299,7 @@ impl Walk {
                 continue;
             }
             let old_self = match optional {
-                true if old_needed => Some(CelValue::optional(old_value.clone())),
+                true if old_needed => Some(optional_old(old, old_value.as_ref())),
                 _ => old_value.clone(),
             };
             let variables = [Some(this.clone()), old_self];
@@ -488,4 +489,15 @@ fn message_of(compiled: &CompiledRule) -> String {
 /// The message of a rule, or its expression.
 fn text_of(compiled: &CompiledRule) -> &str {
     compiled.rule.message.as_deref().unwrap_or(&compiled.rule.rule).trim()
+}
+
+/// The value of an optional `oldSelf`. cel-go resolves an optional variable to the document: its
+/// fields have the types of their JSON, so a `date-time` is a string.
+fn optional_old<'a>(old: Option<&'a Value>, typed: Option<&CelValue<'a>>) -> CelValue<'a> {
+    CelValue::optional(match old {
+        Some(document @ (Value::Object(_) | Value::Array(_))) => {
+            Some(CelValue::with_schema(document, &Schema::Dyn))
+        }
+        _ => typed.cloned(),
+    })
 }
