@@ -38,7 +38,7 @@ pub fn themed(theme: Theme, seed: u64, number: u64) -> Sequence {
         name: format!("{}-{seed}-{number}", theme.name()),
         about: format!("generated from seed {seed}, number {number}"),
         steps,
-        live: false,
+        live: theme.is_live(),
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn generated_sequences_round_trip_through_yaml() {
-        for number in 0..60 {
+        for number in 0..72 {
             let generated = sequence(1, number);
             assert_eq!(Sequence::parse(&generated.name, &generated.render()).unwrap(), generated);
         }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn every_theme_is_generated() {
         for theme in Theme::ALL {
-            assert!((0..20).any(|number| Theme::of(number) == theme), "{theme:?}");
+            assert!((0..24).any(|number| Theme::of(number) == theme), "{theme:?}");
         }
     }
 }

@@ -222,7 +222,9 @@ impl Sequence {
 
     /// Renders the sequence as YAML, one step per line.
     pub fn render(&self) -> String {
-        let mut text = format!("about: {}\nsteps:\n", Value::from(self.about.as_str()));
+        let live = if self.live { "live: true\n" } else { "" };
+        let about = Value::from(self.about.as_str());
+        let mut text = format!("about: {about}\n{live}steps:\n");
         for step in &self.steps {
             let line = serde_json::to_string(step).unwrap_or_default();
             text.push_str("- ");

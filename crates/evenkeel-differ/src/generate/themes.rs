@@ -3,6 +3,8 @@
 
 mod compaction;
 
+mod conversion;
+
 mod fields;
 
 mod forms;
@@ -19,9 +21,15 @@ mod pages;
 
 mod pods;
 
+mod quota;
+
+mod rbac;
+
 mod rules;
 
 mod watches;
+
+mod webhooks;
 
 mod writers;
 
@@ -67,11 +75,19 @@ pub enum Theme {
     Forms,
     /// Validation rules of CRDs.
     Rules,
+    /// Roles, bindings and what they allow.
+    Rbac,
+    /// Admission webhooks.
+    Webhooks,
+    /// Custom objects that a webhook converts.
+    Conversion,
+    /// Quotas and limit ranges.
+    Quota,
 }
 
 impl Theme {
     /// All themes.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::Mixed,
         Self::Crds,
         Self::Fields,
@@ -85,6 +101,10 @@ impl Theme {
         Self::Nulls,
         Self::Forms,
         Self::Rules,
+        Self::Rbac,
+        Self::Webhooks,
+        Self::Conversion,
+        Self::Quota,
     ];
 
     /// Returns the prefix of its sequences' names.
@@ -103,12 +123,16 @@ impl Theme {
             Self::Nulls => "nulls",
             Self::Forms => "forms",
             Self::Rules => "rules",
+            Self::Rbac => "rbac",
+            Self::Webhooks => "webhooks",
+            Self::Conversion => "conversion",
+            Self::Quota => "quota",
         }
     }
 
     /// Returns the theme of the sequence with this number.
     pub(super) fn of(number: u64) -> Self {
-        match number % 20 {
+        match number % 24 {
             3 | 9 | 15 => Self::Crds,
             1 | 10 => Self::Fields,
             5 | 16 => Self::Watches,
@@ -121,8 +145,18 @@ impl Theme {
             14 => Self::Forms,
             12 => Self::Rules,
             19 => Self::Compaction,
+            20 => Self::Rbac,
+            21 => Self::Webhooks,
+            22 => Self::Conversion,
+            23 => Self::Quota,
             _ => Self::Mixed,
         }
+    }
+
+    /// Returns whether its sequences run only against kube-apiserver, because they configure
+    /// webhooks.
+    pub(super) fn is_live(self) -> bool {
+        matches!(self, Self::Webhooks | Self::Conversion)
     }
 
     pub(super) fn generate(self, random: &mut Random) -> Vec<Step> {
@@ -140,6 +174,10 @@ impl Theme {
             Self::Nulls => nulls::generate(random),
             Self::Forms => forms::generate(random),
             Self::Rules => rules::generate(random),
+            Self::Rbac => rbac::generate(random),
+            Self::Webhooks => webhooks::generate(random),
+            Self::Conversion => conversion::generate(random),
+            Self::Quota => quota::generate(random),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Impersonated requests, and requests with a timeout.
+//! Impersonated requests, requests with a timeout, and tokens of service accounts.
 
 use serde_json::json;
 
@@ -43,14 +43,56 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     let kind = namespaced(random);
     let mut steps = vec![post(collection(kind), object(random, kind, "a"))];
     while steps.len() < 30 {
-        let step = match random.below(5) {
+        let step = match random.below(7) {
             0 | 1 => self_subject_review(random),
             2 => impersonated(random, kind),
+            3 => token_request(random),
+            4 => token_review(random),
             _ => with_timeout(random, kind),
         };
         steps.push(step);
     }
     steps
+}
+
+/// A request for a token that is not issued: tokens differ.
+fn token_request(random: &mut Random) -> Step {
+    let bound = [
+        json!({"kind": "Pod", "apiVersion": "v1", "name": "none"}),
+        json!({"kind": "Secret", "apiVersion": "v1", "name": "none", "uid": "u"}),
+        json!({"kind": "Node", "apiVersion": "v1", "name": "none"}),
+        json!({"kind": "ConfigMap", "apiVersion": "v1", "name": "a"}),
+        json!({"kind": "Pod", "apiVersion": "v2", "name": "none"}),
+        json!({"name": "none"}),
+    ];
+    let spec = match random.below(4) {
+        0 => json!({"expirationSeconds": random.pick(&[0_i64, -1, 599, 1 << 33])}),
+        1 => json!({"boundObjectRef": random.pick(&bound)}),
+        2 => json!({"audiences": "text"}),
+        _ => json!({"boundObjectRef": random.pick(&bound), "expirationSeconds": 10}),
+    };
+    let name = *random.pick(&["default", "none"]);
+    let path = format!("/api/v1/namespaces/default/serviceaccounts/{name}/token");
+    post(path, json!({"spec": spec}))
+}
+
+/// A review of something that is no valid token.
+fn token_review(random: &mut Random) -> Step {
+    let tokens = [
+        "",
+        "garbage",
+        "a.b.c",
+        "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.",
+        "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJ4In0.AAAA",
+    ];
+    let mut spec = json!({"token": random.pick(&tokens)});
+    if random.percent(30) {
+        spec["audiences"] = json!(["x"]);
+    }
+    let body = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec,
+    });
+    post("/apis/authentication.k8s.io/v1/tokenreviews", body)
 }
 
 /// Requests the identity of the sender.
