@@ -263,12 +263,13 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The value of a field, if it is set.
+    /// The value of a field, if it is set. A null in a document is no value.
     pub fn get(&self, field: &str) -> Option<Value<'a>> {
         match &self.0 {
             ObjectRepr::Json(map, schema) => {
                 let field = schema.fields.get(field)?;
-                Some(Value::with_schema(map.get(&*field.json)?, &field.schema))
+                let value = map.get(&*field.json).filter(|value| !value.is_null())?;
+                Some(Value::with_schema(value, &field.schema))
             }
             ObjectRepr::Shared(shared) => {
                 let field = shared.fields.iter().find(|(name, _)| &**name == field)?;
@@ -284,7 +285,7 @@ impl<'a> Object<'a> {
                 .fields
                 .iter()
                 .filter_map(|(name, field)| {
-                    let value = map.get(&*field.json)?;
+                    let value = map.get(&*field.json).filter(|value| !value.is_null())?;
                     Some((Arc::from(&**name), Value::with_schema(value, &field.schema)))
                 })
                 .collect(),
@@ -325,7 +326,8 @@ impl<'a> Object<'a> {
         let declared = by_json_name(schema);
         json.len() == map.len()
             && json.iter().all(|(key, value)| {
-                let field = declared(key).map(|field| Value::with_schema(value, &field.schema));
+                let field = declared(key).filter(|_| !value.is_null());
+                let field = field.map(|field| Value::with_schema(value, &field.schema));
                 let other = map.get(&Value::from(key.as_str()));
                 field.zip(other).is_some_and(|(field, other)| equals(&field, &other))
             })
