@@ -10,7 +10,7 @@ mod review;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::codec;
 use crate::context::Core;
@@ -81,14 +81,27 @@ pub(crate) async fn to_storage(
 pub(crate) async fn one(
     core: &Core,
     resource: &Resource,
-    object: Value,
+    mut object: Value,
     to: &str,
 ) -> Result<Value, Status> {
     if !by_webhook(resource) || object["apiVersion"] == to {
         return Ok(object);
     }
+    // What is left of an object after pruning; webhooks never receive it.
+    if is_empty(&object) {
+        object["apiVersion"] = to.into();
+        return Ok(object);
+    }
     let converted = Box::pin(objects(core, resource, vec![object], to)).await?;
     converted.into_iter().next().ok_or_else(|| Status::internal("no object was converted"))
+}
+
+/// Returns whether the object has nothing but its type (upstream's `isEmptyUnstructuredObject`).
+fn is_empty(object: &Value) -> bool {
+    let only_type = |map: &Map<String, Value>| {
+        map.len() == 2 && map.contains_key("apiVersion") && map.contains_key("kind")
+    };
+    object.as_object().is_some_and(only_type)
 }
 
 /// Converts objects, which are in other versions, to the version `to`.

@@ -399,6 +399,22 @@ async fn managed_fields_are_kept_across_versions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn field_manager_may_apply_in_another_version() {
+    let (cluster, _) = cluster().await;
+    let labelled = |mut door: Value, app: &str| {
+        door["metadata"]["labels"] = json!({"app": app});
+        door
+    };
+    let config = labelled(door("v1", "a", json!({"size": "2x3"})), "x");
+    cluster.apply(&format!("{V1}/a"), "one", config).await.expect(201);
+    // All that the field manager applied before is pruned, so the object converted is empty.
+    let config = labelled(door("v2", "a", json!({"width": "2"})), "y");
+    let applied = cluster.apply(&format!("{V2}/a"), "one", config).await.expect(200);
+    assert_eq!(applied["metadata"]["labels"], json!({"app": "y"}));
+    assert_eq!(applied["spec"]["width"], "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn dry_run_and_status_are_converted() {
     let (cluster, _) = cluster().await;
     let path = format!("{V1}?dryRun=All");

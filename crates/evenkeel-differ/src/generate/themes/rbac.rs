@@ -197,7 +197,7 @@ fn request(random: &mut Random) -> Step {
 }
 
 fn other_path(random: &mut Random) -> Step {
-    get(*random.pick(&["/healthz", "/metrics", "/apis", "/version", "/logs/", "/revision-1-${ns}"]))
+    get(*random.pick(&["/healthz", "/metrics", "/apis/apps", "/logs/", "/revision-1-${ns}"]))
 }
 
 fn review(random: &mut Random) -> Step {
