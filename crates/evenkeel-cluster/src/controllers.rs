@@ -6,7 +6,8 @@ use crate::options::ClusterOptions;
 use crate::{
     StartError, certificates, clusterrole_aggregation, controller_ref, cronjob, daemonset,
     deployment, disruption, endpoints, garbage, job, kubelet, namespace, node_lifecycle, nodes,
-    quota, replicaset, scheduler, serviceaccount, statefulset, storage_version_migrator, volumes,
+    policy_status, quota, replicaset, scheduler, serviceaccount, statefulset,
+    storage_version_migrator, volumes,
 };
 
 type Register = fn(&Manager, &ClusterOptions) -> Result<(), BoxError>;
@@ -41,6 +42,7 @@ const ALL: &[(&str, Register)] = &[
     (node_lifecycle::POD_GC, node_lifecycle::register_pod_gc),
     (node_lifecycle::NAME, node_lifecycle::register),
     (nodes::NAME, nodes::register),
+    (policy_status::NAME, policy_status::register),
     (quota::NAME, quota::register),
     (replicaset::NAME, replicaset::register),
     (replicaset::REPLICATION_CONTROLLER, replicaset::register_replication_controllers),

@@ -40,12 +40,8 @@ impl Types {
     /// Fetches the types from the server.
     pub(crate) async fn discover(client: &kube::Client) -> Result<Self, BoxError> {
         let mut types = Self::default();
-        for path in ["/api", "/apis"] {
-            let request =
-                http::Request::get(path).header(http::header::ACCEPT, ACCEPT).body(Vec::new())?;
-            for group in client.request::<Groups>(request).await?.items {
-                types.add(group);
-            }
+        for group in groups(client).await? {
+            types.add(group);
         }
         Ok(types)
     }
@@ -94,6 +90,42 @@ impl Types {
     }
 }
 
+/// A resource in one of its versions.
+pub(crate) struct Served {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+}
+
+/// Fetches all resources in all versions, in the server's order.
+pub(crate) async fn served(client: &kube::Client) -> Result<Vec<Served>, BoxError> {
+    let mut all = Vec::new();
+    for group in groups(client).await? {
+        for version in group.versions {
+            all.extend(version.resources.into_iter().map(|resource| Served {
+                group: group.metadata.name.clone(),
+                version: version.version.clone(),
+                plural: resource.resource,
+                singular: resource.singular_resource,
+                kind: resource.response_kind.kind,
+            }));
+        }
+    }
+    Ok(all)
+}
+
+async fn groups(client: &kube::Client) -> Result<Vec<Group>, BoxError> {
+    let mut all = Vec::new();
+    for path in ["/api", "/apis"] {
+        let request =
+            http::Request::get(path).header(http::header::ACCEPT, ACCEPT).body(Vec::new())?;
+        all.extend(client.request::<Groups>(request).await?.items);
+    }
+    Ok(all)
+}
+
 #[derive(Deserialize)]
 struct Groups {
     #[serde(default)]
@@ -127,6 +159,8 @@ struct Version {
 #[serde(rename_all = "camelCase")]
 struct Resource {
     resource: String,
+    #[serde(default)]
+    singular_resource: String,
     response_kind: ResponseKind,
     #[serde(default)]
     scope: String,

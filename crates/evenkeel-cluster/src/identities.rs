@@ -14,8 +14,8 @@ use http::{Request, Response};
 use crate::requestors::{NODE_CONTROLLER, NODE_PREFIX};
 use crate::{
     certificates, clusterrole_aggregation, cronjob, daemonset, deployment, disruption, endpoints,
-    garbage, job, namespace, node_lifecycle, quota, replicaset, scheduler, serviceaccount,
-    statefulset, storage_version_migrator, volumes,
+    garbage, job, namespace, node_lifecycle, policy_status, quota, replicaset, scheduler,
+    serviceaccount, statefulset, storage_version_migrator, volumes,
 };
 
 /// The service accounts of controllers, in the namespace `kube-system`.
@@ -38,6 +38,7 @@ const SERVICE_ACCOUNTS: &[(&str, &str)] = &[
     (node_lifecycle::EVICTION, NODE_CONTROLLER),
     (node_lifecycle::NAME, NODE_CONTROLLER),
     (node_lifecycle::POD_GC, "pod-garbage-collector"),
+    (policy_status::NAME, "validatingadmissionpolicy-status-controller"),
     (quota::NAME, "resourcequota-controller"),
     (replicaset::NAME, "replicaset-controller"),
     (replicaset::REPLICATION_CONTROLLER, "replication-controller"),

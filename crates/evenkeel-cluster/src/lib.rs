@@ -44,6 +44,8 @@ mod hash;
 mod history;
 
 mod pods;
+mod policy_status;
+
 mod quota;
 
 mod requestors;

@@ -188,6 +188,13 @@ impl Structural {
         self.scale.as_deref()
     }
 
+    /// Returns the types of a resource with this schema as expressions see them. Types of its parts
+    /// are named after `name`, which must be unique in an environment. `None` if expressions cannot
+    /// use it.
+    pub fn expression_types(&self, name: &str) -> Option<evenkeel_cel::schema::Schema> {
+        rules::declare_named(self.root(), true, name).map(|declared| declared.schema)
+    }
+
     /// Evaluates the rules of `x-kubernetes-validations` against an object, and its old version if it
     /// is an update. Returns those that fail, with the part of the rule that is not true and the
     /// values it depends on. Defaults are not set.

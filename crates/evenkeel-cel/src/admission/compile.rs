@@ -125,12 +125,14 @@ pub struct Compiler {
     variables: Option<Vec<Variable>>,
     object: Option<Schema>,
     params_schema: Option<Schema>,
+    /// Whether expressions are only checked, and never evaluated.
+    checks_types: bool,
 }
 
 impl Compiler {
     /// A compiler of expressions without `variables`. With `params`, they can use `params`.
     pub fn new(params: bool) -> Self {
-        Self { params, variables: None, object: None, params_schema: None }
+        Self { params, variables: None, object: None, params_schema: None, checks_types: false }
     }
 
     /// A compiler of the expressions of a policy, which can use `variables`.
@@ -138,24 +140,25 @@ impl Compiler {
         Self { variables: Some(Vec::new()), ..Self::new(params) }
     }
 
-    /// The type of `object` and `oldObject`, and that of `params`, for type checking. Their names must
-    /// be different.
+    /// The type of `object` and `oldObject`, and that of `params`, for type checking with
+    /// [`check`](Self::check). Their names must be different. As in upstream's type checking, there is
+    /// no `authorizer.requestResource`.
     #[must_use]
     pub fn typed(self, object: Option<Schema>, params_schema: Option<Schema>) -> Self {
-        Self { object, params_schema, ..self }
+        Self { object, params_schema, checks_types: true, ..self }
     }
 
     /// Compiles a variable, which later expressions can use even if it is not valid.
     pub fn variable(&mut self, name: &str, expression: &str) -> Result<(), Invalid> {
         let (type_, compiled) = match self.checked(expression, Purpose::Variable) {
             Ok((env, ast, inputs)) => {
-                let type_ = field_type(ast.result_type());
-                (type_, instantiate(expression, &env, &ast, inputs))
+                let compiled = instantiate(expression, &env, &ast, inputs);
+                // As upstream, a variable that cannot be instantiated has no type.
+                let typed = compiled.is_ok() || self.checks_types;
+                (if typed { field_type(ast.result_type()) } else { Type::Dyn }, compiled)
             }
             Err(invalid) => (Type::Dyn, Err(invalid)),
         };
-        // As upstream, a variable that cannot be instantiated has no type.
-        let type_ = if compiled.is_ok() { type_ } else { Type::Dyn };
         let outcome = compiled.as_ref().map(|_| ()).map_err(Clone::clone);
         let variable = Variable { name: name.into(), type_, compiled };
         self.variables.get_or_insert_default().push(variable);
@@ -186,8 +189,8 @@ impl Compiler {
 
     /// Checks the types of an expression only, whatever its result.
     pub fn check(&self, expression: &str) -> Result<(), Invalid> {
-        let inputs = self.inputs(Purpose::Variable).filter(|it| *it != Input::RequestResource);
-        let env = self.environment(&inputs.collect::<Vec<_>>(), Purpose::Variable)?;
+        let inputs: Vec<Input> = self.inputs(Purpose::Variable).collect();
+        let env = self.environment(&inputs, Purpose::Variable)?;
         let checked = env.compile(expression);
         checked.map(|_| ()).map_err(|issues| Invalid::of_user(issues.to_string()))
     }
@@ -216,7 +219,7 @@ impl Compiler {
             (Input::Request, true),
             (Input::Params, params),
             (Input::Authorizer, authorizer),
-            (Input::RequestResource, authorizer),
+            (Input::RequestResource, authorizer && !self.checks_types),
         ];
         all.into_iter().filter(|(_, declared)| *declared).map(|(input, _)| input)
     }

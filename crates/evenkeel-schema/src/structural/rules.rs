@@ -10,7 +10,7 @@ mod expression;
 
 use super::{Additional, Node};
 
-pub(crate) use declare::{Declared, declare};
+pub(crate) use declare::{Declared, declare, declare_named};
 pub use evaluate::RuleFailure;
 pub(crate) use evaluate::{check_default, evaluate, explain};
 pub(crate) use expression::{CompiledRule, Compiler, Expression};

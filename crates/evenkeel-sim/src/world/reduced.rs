@@ -41,10 +41,12 @@ const NEEDS: &[(&str, &[&str])] = &[
     ("storage-version-migrator-controller", &["storageversionmigrations.storagemigration.k8s.io"]),
     ("taint-eviction-controller", &["pods"]),
     ("ttl-after-finished-controller", &["jobs.batch"]),
+    ("validatingadmissionpolicy-status-controller", POLICIES),
     ("volumeattributesclass-protection-controller", &["volumeattributesclasses.storage.k8s.io"]),
 ];
 
 const CERTIFICATES: &[&str] = &["certificatesigningrequests.certificates.k8s.io"];
+const POLICIES: &[&str] = &["validatingadmissionpolicies.admissionregistration.k8s.io"];
 const RBAC: &[&str] = &[
     "clusterroles.rbac.authorization.k8s.io",
     "clusterrolebindings.rbac.authorization.k8s.io",

@@ -44,7 +44,8 @@ pub(crate) fn declare(node: &Node, resource_root: bool) -> Option<Declared> {
     declare_named(node, resource_root, SELF_TYPE)
 }
 
-fn declare_named(node: &Node, resource_root: bool, name: &str) -> Option<Declared> {
+/// The type of a node with this name.
+pub(crate) fn declare_named(node: &Node, resource_root: bool, name: &str) -> Option<Declared> {
     let checks = node.checks.as_deref();
     let leaf = |schema, max, min_size| Declared { schema, max, min_size, parts: Parts::None };
     let max_length = checks.and_then(|checks| checks.max_length).map(not_negative);
