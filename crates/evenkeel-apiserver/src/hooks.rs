@@ -16,17 +16,21 @@ mod pod;
 
 mod job;
 
+mod policy_params;
+
 mod rbac;
 
 mod refresh;
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use self::refresh::Refresh;
 use self::service::allocator::Allocator;
 use crate::admission::policy::{self, Evaluator, Policies};
 use crate::admission::webhook::{self, Webhooks};
-use crate::context::{Core, HookTable, Hooks};
+use crate::context::{Core, HookTable, Hooks, RequestContext};
 use crate::flow_control::GROUP;
 use crate::nodes::PodsByNode;
 use crate::rbac::Kind;
@@ -67,15 +71,26 @@ pub(crate) fn table(
             role_hooks(Kind::RoleBinding, "rolebindings"),
             role_hooks(Kind::ClusterRoleBinding, "clusterrolebindings"),
             policy_hooks("mutatingadmissionpolicies", &policies.mutating),
-            policy_hooks("mutatingadmissionpolicybindings", &policies.mutating),
+            binding_hooks(
+                "mutatingadmissionpolicybindings",
+                &policies.mutating,
+                policy_params::mutating_denied,
+            ),
             policy_hooks("validatingadmissionpolicies", &policies.validating),
-            policy_hooks("validatingadmissionpolicybindings", &policies.validating),
+            binding_hooks(
+                "validatingadmissionpolicybindings",
+                &policies.validating,
+                policy_params::validating_denied,
+            ),
             webhook_hooks("mutatingwebhookconfigurations", &webhooks.mutating),
             webhook_hooks("validatingwebhookconfigurations", &webhooks.validating),
         ],
         Arc::new(custom_resource::CustomResources),
     )
 }
+
+/// The API group of policies and webhook configurations.
+const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// The group and the plural name of a kind, and its hooks.
 type Row = (&'static str, &'static str, Arc<dyn Hooks>);
@@ -85,19 +100,34 @@ fn role_hooks(kind: Kind, plural: &'static str) -> Row {
 }
 
 fn flow_control_hooks(plural: &'static str) -> Row {
-    (GROUP, plural, Arc::new(Refresh(|core: &Core| core.flow_control.reload(&core.store))))
+    (GROUP, plural, Arc::new(Refresh::new(|core: &Core| core.flow_control.reload(&core.store))))
 }
 
 fn policy_hooks<E: Evaluator>(plural: &'static str, index: &Arc<policy::Index<E>>) -> Row {
     let index = index.clone();
-    let refresh = Refresh(move |core: &Core| index.refresh(&core.store));
-    ("admissionregistration.k8s.io", plural, Arc::new(refresh))
+    let read = move |core: &Core| index.refresh(&core.store);
+    let hooks = Refresh { read, authorize: policy_params::authorize_policy };
+    (ADMISSION, plural, Arc::new(hooks))
+}
+
+fn binding_hooks<E: Evaluator>(
+    plural: &'static str,
+    index: &Arc<policy::Index<E>>,
+    denied: fn(&str, &str) -> String,
+) -> Row {
+    let index = index.clone();
+    let read = move |core: &Core| index.refresh(&core.store);
+    let [policies, _] = E::TABLES;
+    let authorize = move |cx: &RequestContext, binding: &Value, _: Option<&Value>| {
+        policy_params::authorize_binding(cx, binding, policies, denied)
+    };
+    (ADMISSION, plural, Arc::new(Refresh { read, authorize }))
 }
 
 fn webhook_hooks(plural: &'static str, index: &Arc<webhook::Index>) -> Row {
     let index = index.clone();
-    let refresh = Refresh(move |core: &Core| index.refresh(&core.store));
-    ("admissionregistration.k8s.io", plural, Arc::new(refresh))
+    let refresh = Refresh::new(move |core: &Core| index.refresh(&core.store));
+    (ADMISSION, plural, Arc::new(refresh))
 }
 
 /// Returns the stored objects of a built-in resource.

@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use evenkeel_schema::field;
 use serde_json::Value;
 
 use super::{Core, RequestContext};
@@ -51,6 +52,18 @@ pub(crate) trait Hooks: Send + Sync {
     ) -> Result<Option<Box<dyn Reservation>>, Status> {
         let _ = (cx, object, old, part);
         Ok(None)
+    }
+
+    /// Returns the error of a valid object that refers to what the user may not refer to. `old` is
+    /// absent if the object is new. Not called for subresources.
+    fn authorize(
+        &self,
+        cx: &RequestContext,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Option<field::Error> {
+        let _ = (cx, object, old);
+        None
     }
 
     /// Returns the current object as an update sees it, if readers see it differently.

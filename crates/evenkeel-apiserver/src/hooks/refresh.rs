@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_schema::field;
 use serde_json::Value;
 
 use crate::context::{Core, HookFuture, Hooks, RequestContext};
@@ -11,11 +12,38 @@ use crate::status::Status;
 use crate::storage::Record;
 
 /// The hooks of a kind whose objects are read again by a function.
-pub(super) struct Refresh<F>(pub(super) F);
+pub(super) struct Refresh<F, A = Unchecked> {
+    pub(super) read: F,
+    /// Returns the error of an object that refers to what the user may not read.
+    pub(super) authorize: A,
+}
 
-impl<F: Fn(&Core) + Send + Sync> Hooks for Refresh<F> {
+/// Authorizes an object, which is new if there is no old one.
+pub(super) type Unchecked = fn(&RequestContext, &Value, Option<&Value>) -> Option<field::Error>;
+
+impl<F> Refresh<F> {
+    /// Returns the hooks of a kind that refers to nothing.
+    pub(super) fn new(read: F) -> Self {
+        Self { read, authorize: |_, _, _| None }
+    }
+}
+
+impl<F, A> Hooks for Refresh<F, A>
+where
+    F: Fn(&Core) + Send + Sync,
+    A: Fn(&RequestContext, &Value, Option<&Value>) -> Option<field::Error> + Send + Sync,
+{
+    fn authorize(
+        &self,
+        cx: &RequestContext,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Option<field::Error> {
+        (self.authorize)(cx, object, old)
+    }
+
     fn after_write<'a>(&'a self, cx: &'a RequestContext, _: &'a Record) -> Option<HookFuture<'a>> {
-        (self.0)(&cx.core);
+        (self.read)(&cx.core);
         None
     }
 
@@ -25,12 +53,12 @@ impl<F: Fn(&Core) + Send + Sync> Hooks for Refresh<F> {
         _: &'a Value,
         _: &'a Record,
     ) -> Option<HookFuture<'a>> {
-        (self.0)(&cx.core);
+        (self.read)(&cx.core);
         None
     }
 
     fn restore<'a>(&'a self, core: &'a Arc<Core>) -> Option<HookFuture<'a, Result<(), Status>>> {
-        (self.0)(core);
+        (self.read)(core);
         None
     }
 }

@@ -42,6 +42,9 @@ pub(crate) fn on_create(cx: &RequestContext, mutated: Mutated) -> Result<Prepare
     if !errors.is_empty() {
         return Err(invalid(cx, &object, &errors));
     }
+    if let Some(error) = cx.hooks.authorize(cx, &object, None) {
+        return Err(invalid(cx, &object, &[error]));
+    }
     restored.remove(&mut object);
     for warning in resource.create_warnings(&object) {
         cx.warnings.add(warning);
@@ -72,6 +75,11 @@ pub(crate) fn on_update(
     }
     if !errors.is_empty() {
         return Err(invalid(cx, &object, &errors));
+    }
+    if part == Part::Main
+        && let Some(error) = cx.hooks.authorize(cx, &object, Some(old))
+    {
+        return Err(invalid(cx, &object, &[error]));
     }
     restored.remove(&mut object);
     if part == Part::Main {

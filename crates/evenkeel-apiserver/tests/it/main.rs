@@ -63,6 +63,8 @@ mod owner_references;
 
 mod pod_topology_labels;
 
+mod policy_params;
+
 mod webhook_service;
 
 mod webhooks;
