@@ -178,6 +178,11 @@ impl Structural {
         self.rules.get_or_init(|| RuleNode::compile(&self.root, true)).as_ref()
     }
 
+    /// Returns whether both are clones of one compiled schema, whose rules are compiled once.
+    pub fn is_clone_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.root, &other.root) && Arc::ptr_eq(&self.rules, &other.rules)
+    }
+
     /// Adds validation of the fields of the version's `scale` subresource.
     pub fn with_scale(self, scale: Option<Scale>) -> Self {
         Self { scale: scale.map(Arc::new), ..self }

@@ -214,6 +214,7 @@ fn columns(version: &Value) -> Vec<Column> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::Options;
 
     #[test]
     fn deprecation_warning_names_the_preferred_version() {
@@ -233,5 +234,48 @@ mod tests {
         assert_eq!(warning_of(1), None);
         assert_eq!(warning_of(3).as_deref(), Some("gone soon"));
         assert_eq!(warning_of(4).as_deref(), Some("x.io/v4 Foo is deprecated"));
+    }
+
+    #[test]
+    fn rules_of_an_unchanged_schema_are_not_compiled_again() {
+        let store = Store::in_memory(&Options::default());
+        let lifetime = watch::Sender::new(());
+        let version = |name: &str, rule: &str| {
+            json!({"name": name, "served": true, "storage": name == "v1", "schema": {
+                "openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                    "type": "object", "properties": {"size": {"type": "integer"}},
+                    "x-kubernetes-validations": [{"rule": rule}],
+                }}},
+            }})
+        };
+        let mut crd = json!({
+            "metadata": {"name": "foos.x.io", "generation": 1},
+            "spec": {
+                "group": "x.io", "scope": "Namespaced",
+                "versions": [version("v1", "self.size > 1"), version("v2", "self.size > 2")],
+            },
+            "status": {"acceptedNames": {"plural": "foos", "kind": "Foo", "listKind": "FooList"}},
+        });
+        let serve = |crd: &Value, last: &[Arc<Resource>]| {
+            resources(&store, crd, &lifetime.subscribe(), last)
+        };
+        let same = |a: &[Arc<Resource>], b: &[Arc<Resource>]| -> Vec<bool> {
+            let schemas = |all: &[Arc<Resource>]| -> Vec<Structural> {
+                let custom = all.iter().filter_map(|resource| resource.custom());
+                custom.map(|custom| custom.schema.clone()).collect()
+            };
+            let both = schemas(a).into_iter().zip(schemas(b));
+            both.map(|(a, b)| a.is_clone_of(&b)).collect()
+        };
+        let first = serve(&crd, &[]);
+        assert_eq!(same(&first, &serve(&crd, &[])), [false, false]);
+        crd["metadata"]["generation"] = json!(2);
+        crd["spec"]["versions"][0]["additionalPrinterColumns"] =
+            json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]);
+        crd["spec"]["versions"][1]["subresources"] = json!({"status": {}});
+        let second = serve(&crd, &first);
+        assert_eq!(same(&first, &second), [true, true]);
+        crd["spec"]["versions"][0] = version("v1", "self.size > 0");
+        assert_eq!(same(&second, &serve(&crd, &second)), [false, true]);
     }
 }
