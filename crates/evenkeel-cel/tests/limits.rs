@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 
+use evenkeel_cel::kubernetes::PER_CALL_LIMIT;
 use evenkeel_cel::{Activation, Env, Error, ErrorKind, Limits, Type, Value};
 
 fn env() -> Env {
@@ -89,6 +90,39 @@ fn an_evaluation_ends_as_soon_as_it_exceeds_its_limit() {
     let error = evaluation.result.unwrap_err();
     assert_eq!(error.to_string(), "operation cancelled: actual cost limit exceeded");
     assert_eq!(evaluation.cost, 10_001);
+}
+
+#[test]
+fn a_hostile_rule_ends_at_the_limit_of_kubernetes() {
+    let list = Value::list((0..1_000).map(Value::Int).collect::<Vec<_>>());
+    let text = "a".repeat(10_000);
+    for (expression, overshoot) in [
+        // Loops in loops: the limit is exceeded by less than one iteration.
+        ("xs.all(a, xs.all(b, xs.all(c, xs.all(d, xs.all(e, a + b + c + d + e >= 0)))))", 20),
+        ("xs.map(a, xs.map(b, xs.map(c, a + b + c))).size() > 0", 20),
+        ("xs.exists(a, xs.exists(b, xs.filter(c, c == a).size() + b < 0))", 20),
+        // Calls that cost more if their arguments are longer: by less than one call.
+        ("xs.all(a, xs.all(b, (text + text).contains('b' + text) == false))", 2_100_000),
+        ("xs.all(a, xs.all(b, text.matches('(a+)+$')))", 10_000),
+    ] {
+        let env = env().extend().variable("text", Type::String).build().unwrap();
+        let program = env.program(expression).unwrap();
+        let iterations = Cell::new(0_u64);
+        let count = || {
+            iterations.set(iterations.get() + 100);
+            false
+        };
+        let limits = Limits { cost: Some(PER_CALL_LIMIT), interrupted: Some(&count) };
+        let values = [list.clone(), Value::from(text.as_str())];
+        let evaluation = program.run(&values, limits);
+        let kind = evaluation.result.map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::CostLimit), "{expression}");
+        let cost = evaluation.cost;
+        let most = PER_CALL_LIMIT + overshoot;
+        assert!((PER_CALL_LIMIT..=most).contains(&cost), "{expression} cost {cost}");
+        // Every iteration costs at least 1.
+        assert!(iterations.get() <= PER_CALL_LIMIT, "{expression}: {}", iterations.get());
+    }
 }
 
 #[test]
