@@ -12,8 +12,8 @@ use super::types::{Gvk, Types};
 const MAX_TYPES: usize = 10;
 
 /// Numbers that make the names of types unique, where upstream uses the time.
-const OBJECT: u8 = 1;
-const PARAMS: u8 = 2;
+pub(super) const OBJECT: u8 = 1;
+pub(super) const PARAMS: u8 = 2;
 
 /// Returns the warnings about the expressions in the spec of a policy.
 pub(super) async fn warnings(client: &kube::Client, spec: &Value) -> Result<Vec<Value>, BoxError> {

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::{FIELD_MANAGER, NAME};
+use super::{FIELD_MANAGER, NAME, check};
 use crate::Cluster;
 use crate::testing::{cluster, object, until};
 
@@ -240,4 +240,41 @@ async fn a_changed_policy_is_checked_again() {
     let own = managers.find(|it| it.manager.as_deref() == Some(FIELD_MANAGER)).unwrap();
     assert_eq!(own.operation.as_deref(), Some("Apply"));
     assert_eq!(own.subresource.as_deref(), Some("status"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn warnings_are_those_of_upstream() {
+    let cluster = cluster(&[]).await;
+    let mut policy = Value::Null;
+    let mut expected = Vec::new();
+    for line in include_str!("warnings.txt").lines() {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("policy", spec) => policy = serde_json::from_str(spec).unwrap(),
+            ("check", expression) => {
+                let expression: String = serde_json::from_str(expression).unwrap();
+                expected.push((policy.clone(), expression, String::new()));
+            }
+            ("!", warning) => expected.last_mut().unwrap().2 = warning.replace("\\n", "\n"),
+            _ => {}
+        }
+    }
+    assert!(expected.len() > 90);
+    for (mut spec, expression, warning) in expected {
+        spec["validations"] = json!([{"expression": expression}]);
+        let found = check::warnings(&cluster.client(), &spec).await.unwrap();
+        let found = found.first().and_then(|it| it["warning"].as_str()).unwrap_or("");
+        assert_eq!(without_numbers(found), warning, "{expression} in {spec}");
+    }
+}
+
+/// Replaces the numbers in the names of types, which are different in each run of upstream.
+fn without_numbers(warning: &str) -> String {
+    let mut warning = warning.to_owned();
+    for kind in ["ConfigMap", "Deployment", "Event", "Pod", "ReplicaSet", "ResourceQuota", "Secret"]
+    {
+        for number in [check::OBJECT, check::PARAMS] {
+            warning = warning.replace(&format!("{kind}{number}"), &format!("{kind}N"));
+        }
+    }
+    warning
 }
