@@ -111,7 +111,7 @@ fn object(random: &mut Random, version: &str, name: &str) -> Value {
 }
 
 fn version(random: &mut Random) -> &'static str {
-    *random.pick(&["v1", "v2"])
+    random.pick::<&str>(&["v1", "v2"])
 }
 
 fn create(random: &mut Random) -> Step {
