@@ -267,8 +267,24 @@ impl ManagerBuilder {
 
     /// Adds a CRD to the output of `--print-crds`. The manager does not install it: that needs
     /// permissions that an operator should not have.
+    ///
+    /// The versions of a resource become one CRD; the version that is added first is stored, so it
+    /// must be the hub of [`Conversion`](crate::webhook::Conversion).
     pub fn crd<K: CustomResourceExt>(mut self) -> Self {
-        self.crds.push(K::crd());
+        let mut crd = K::crd();
+        let fits = |it: &&mut CustomResourceDefinition| {
+            let (it, crd) = (&it.spec, &crd.spec);
+            let has = |name: &str| it.versions.iter().any(|version| version.name == name);
+            let same = it.group == crd.group && it.names.kind == crd.names.kind;
+            same && it.scope == crd.scope && !crd.versions.iter().any(|it| has(&it.name))
+        };
+        match self.crds.iter_mut().find(fits) {
+            Some(first) => {
+                crd.spec.versions.iter_mut().for_each(|version| version.storage = false);
+                first.spec.versions.append(&mut crd.spec.versions);
+            }
+            None => self.crds.push(crd),
+        }
         self
     }
 

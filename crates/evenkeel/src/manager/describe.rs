@@ -207,8 +207,37 @@ fn merge(verbs: BTreeMap<(String, String), Vec<&'static str>>) -> Vec<PolicyRule
 mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
 
     use super::*;
+    use crate::Manager;
+
+    mod v1 {
+        use super::*;
+
+        #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+        #[kube(group = "example.com", version = "v1", kind = "Widget")]
+        pub(super) struct WidgetSpec {}
+    }
+
+    mod v2 {
+        use super::*;
+
+        #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+        #[kube(group = "example.com", version = "v2", kind = "Widget")]
+        pub(super) struct WidgetSpec {}
+    }
+
+    #[tokio::test]
+    async fn versions_of_a_resource_are_one_crd() {
+        let builder = Manager::builder("a").crd::<v1::Widget>().crd::<v2::Widget>();
+        let manager = builder.build(refusing_client("a"));
+        let [crd] = manager.0.crds.as_slice() else { panic!("{:?}", manager.0.crds) };
+        let versions = crd.spec.versions.iter().map(|it| (&*it.name, it.storage));
+        assert_eq!(versions.collect::<Vec<_>>(), [("v1", true), ("v2", false)]);
+    }
 
     #[test]
     fn rules_follow_from_what_controllers_register() {
