@@ -12,6 +12,8 @@ mod completions;
 
 mod dev;
 
+mod diff;
+
 mod doctor;
 
 mod envtest;
