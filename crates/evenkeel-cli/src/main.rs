@@ -1,5 +1,7 @@
 //! The `evenkeel` command.
 
+mod add;
+
 mod apply;
 
 mod build;
@@ -111,6 +113,9 @@ enum Command {
     Manifests(manifests::Manifests),
     /// Create the project of an operator
     New(new::New),
+    /// Add a kind, a controller, a webhook or a version to a project
+    #[command(subcommand)]
+    Add(add::Add),
     /// Show the objects that an object owns, and what blocks deletions
     Tree(tree::Tree),
     /// Generate Rust types from a CustomResourceDefinition
@@ -152,6 +157,7 @@ fn main() -> ExitCode {
         Command::Undeploy(command) => block_on(install::undeploy(&command)),
         Command::Manifests(command) => manifests::run(&command),
         Command::New(command) => new::run(&command),
+        Command::Add(command) => add::run(&command),
         Command::Tree(command) => block_on(tree::run(&command)),
         Command::Types(command) => types::run(&command),
     };

@@ -2,9 +2,9 @@
 
 mod checkout;
 
-mod names;
+pub(crate) mod names;
 
-mod template;
+pub(crate) mod template;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

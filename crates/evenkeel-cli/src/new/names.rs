@@ -40,7 +40,21 @@ impl Names {
             Some(kind) => kind.to_owned(),
             None => default_kind(operator),
         };
-        check_kind(&kind)?;
+        Self::in_package(operator, &operator.replace('-', "_"), &kind, group, version)
+    }
+
+    /// Same as [`new`](Self::new), for a kind in a package that exists.
+    ///
+    /// # Errors
+    /// If a name of the kind is invalid in Kubernetes.
+    pub(crate) fn in_package(
+        operator: &str,
+        library: &str,
+        kind: &str,
+        group: &str,
+        version: &str,
+    ) -> anyhow::Result<Self> {
+        check_kind(kind)?;
         if group.is_empty() || !group.contains('.') || !group.split('.').all(is_label) {
             bail!("invalid group {group:?}: it must be a DNS subdomain, for example example.com");
         }
@@ -49,9 +63,9 @@ impl Names {
         }
         Ok(Self {
             operator: operator.to_owned(),
-            library: operator.replace('-', "_"),
-            module: snake_case(&kind),
-            kind,
+            library: library.to_owned(),
+            module: snake_case(kind),
+            kind: kind.to_owned(),
             group: group.to_owned(),
             version: version.to_owned(),
         })
@@ -94,13 +108,17 @@ pub(crate) fn check_kind(kind: &str) -> anyhow::Result<()> {
         "Webhook",
     ];
     if TAKEN.contains(&kind) {
-        bail!("the kind {kind} collides with a name of the generated code; choose another --kind");
+        bail!("the kind {kind} collides with a name of the generated code; choose another one");
+    }
+    let module = snake_case(kind);
+    if syn::parse_str::<syn::Ident>(&module).is_err() {
+        bail!("the kind {kind} collides with the keyword {module} of Rust; choose another one");
     }
     Ok(())
 }
 
 /// Whether `text` is a DNS label.
-fn is_label(text: &str) -> bool {
+pub(crate) fn is_label(text: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     !text.is_empty()
         && text.len() <= 63
@@ -179,7 +197,9 @@ mod tests {
         for kind in ["web", "Web-App", "", "Wéb"] {
             assert!(refused("web", Some(kind), "example.com", "v1").starts_with("invalid kind"));
         }
-        assert!(refused("web", Some("Deployment"), "example.com", "v1").contains("collides"));
+        for kind in ["Deployment", "Loop"] {
+            assert!(refused("web", Some(kind), "example.com", "v1").contains("collides"));
+        }
         for group in ["", "example", "Example.com", "example..com"] {
             assert!(refused("web", None, group, "v1").starts_with("invalid group"));
         }

@@ -122,6 +122,26 @@ impl Project<'_> {
         files
     }
 
+    /// Returns the files of a kind that is added to the project: the type, the reconciler, the test
+    /// and the sample. The type is in a module of its own below `api`.
+    pub(crate) fn kind_texts(&self) -> [String; 4] {
+        let texts = [
+            include_str!("../../templates/minimal/api.rs.tmpl"),
+            include_str!("../../templates/minimal/controller.rs.tmpl"),
+            include_str!("../../templates/minimal/test.rs.tmpl"),
+            include_str!("../../templates/minimal/sample.yaml.tmpl"),
+        ];
+        let own_module =
+            |text: &str| text.replace("::api::{{Kind}}", "::api::{{module}}::{{Kind}}");
+        // The samples of two kinds must not have the same ConfigMap.
+        let sample = format!("{}-sample", self.names.module.replace('_', "-"));
+        let own_sample = |text: String| {
+            let text = text.replace("name: sample", &format!("name: {sample}"));
+            text.replace("\"default\", \"sample\"", &format!("\"default\", {sample:?}"))
+        };
+        texts.map(|text| own_sample(self.render(&own_module(text))))
+    }
+
     fn manifests(&self) -> Vec<File> {
         let operator = self.render(MANIFEST);
         if !self.workspace {

@@ -4,17 +4,28 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::dev::write_cargo;
 use crate::operator::{Running, create_greeting};
 use crate::support::{Background, TempDir, block_on, run};
-use crate::tree;
+use crate::{add, tree};
 
 /// Commands whose examples run without a cluster.
-const WITHOUT_CLUSTER: &[&str] =
-    &["cluster start", "completions", "dev", "image", "manifests", "new", "types"];
+const WITHOUT_CLUSTER: &[&str] = &[
+    "add controller",
+    "add kind",
+    "add version",
+    "add webhook",
+    "cluster start",
+    "completions",
+    "dev",
+    "image",
+    "manifests",
+    "new",
+    "types",
+];
 
 /// Commands that need a running operator with a reconciled object.
 const WITH_OPERATOR: &[&str] = &["cache", "pause", "queue", "resume", "top", "trigger", "why"];
@@ -61,8 +72,11 @@ fn write_programs(dir: &TempDir) {
     script(&bin.join("go"), "exit 0");
 }
 
-/// Writes what the examples of a command refer to.
-fn prepare(dir: &TempDir, name: &str) {
+/// Writes what the examples of a command refer to, and returns the directory to run them in.
+fn prepare(dir: &TempDir, name: &str) -> PathBuf {
+    if name.starts_with("add ") {
+        return add::project(dir, &[]);
+    }
     if name == "image" {
         let release = dir.0.join("target/release");
         std::fs::create_dir_all(&release).unwrap();
@@ -71,6 +85,7 @@ fn prepare(dir: &TempDir, name: &str) {
         rustc.arg(source).args(["-C", "target-feature=+crt-static", "-o"]);
         assert!(rustc.arg(release.join("web-operator")).status().unwrap().success());
     }
+    dir.0.clone()
 }
 
 #[test]
@@ -112,7 +127,7 @@ fn execute(name: &str, example: &str) {
     // `new` finds the checkout around it.
     let dir = TempDir::within(Path::new(env!("CARGO_TARGET_TMPDIR")), "example");
     write_programs(&dir);
-    prepare(&dir, name);
+    let directory = prepare(&dir, name);
     let cluster = (!WITHOUT_CLUSTER.contains(&name)).then(|| Background::start(&dir, &[]));
     if name == "tree" {
         block_on(tree::create_deployment(&dir));
@@ -126,7 +141,7 @@ fn execute(name: &str, example: &str) {
     let bin = dir.0.join("bin");
     let path = std::env::var("PATH").unwrap();
     let mut shell = Command::new("sh");
-    shell.args(["-c", example]).current_dir(&dir.0);
+    shell.args(["-c", example]).current_dir(directory);
     shell.env("PATH", format!("{}:{}:{path}", bin.display(), own.display()));
     shell.env("KUBECONFIG", dir.kubeconfig()).env("XDG_RUNTIME_DIR", &dir.0);
     if let Some((_, text)) = SERVERS.iter().find(|(server, _)| *server == name) {
