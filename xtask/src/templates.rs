@@ -1,4 +1,5 @@
-//! Builds and tests the projects that `evenkeel new` creates: `cargo xtask templates`.
+//! Builds and tests the projects that `evenkeel new` creates and what `evenkeel add` adds to them:
+//! `cargo xtask templates`.
 //!
 //! All templates are generated into one workspace, `target/templates`, so that their dependencies are
 //! compiled once. It has this repository's `Cargo.lock`, so nothing is downloaded, and a target
@@ -7,10 +8,12 @@
 use std::error::Error;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tokio::time::Instant;
+
+use crate::cargo::cargo;
 
 /// The projects: the directory and the arguments of `evenkeel new` after the name.
 const PROJECTS: &[(&str, &[&str])] = &[
@@ -31,6 +34,22 @@ const MEMBERS: &[&str] = &[
     "note-operator/operator",
 ];
 
+/// What is added to the projects: the directory and the arguments of `evenkeel add`.
+const ADDITIONS: &[(&str, &[&str])] = &[
+    ("web-operator", &["kind", "Certificate"]),
+    ("web-operator", &["controller", "node-labels", "--kind", "Node"]),
+    ("web-operator", &["webhook", "Website"]),
+    ("web-operator", &["webhook", "Pod"]),
+    ("web-operator", &["version", "Website", "v1"]),
+    ("web-operator", &["version", "Website", "v2alpha1"]),
+    ("record-operator", &["version", "Record", "v1beta1"]),
+    ("note-operator", &["kind", "Memo", "--scope", "cluster", "--version", "v1beta1"]),
+    ("note-operator", &["controller", "note-backup", "--kind", "Note"]),
+    ("note-operator", &["webhook", "Memo"]),
+    ("note-operator", &["version", "Note", "v2"]),
+    ("note-operator", &["version", "Memo", "v1"]),
+];
+
 /// Generates, builds and tests.
 ///
 /// # Errors
@@ -46,33 +65,45 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     // As a dependency of a test, with the features of the whole workspace: up to date after
     // `cargo test --workspace`.
     let test = ["test", "--workspace", "--test", "commands", "--no-run", "--quiet", "--locked"];
-    execute(cargo(root).args(test))?;
+    let started = Instant::now();
+    execute(cargo().args(test).current_dir(root))?;
+    println!("templates: `evenkeel` is built after {:.1?}", started.elapsed());
     let directory = root.join("target/templates");
     generate(root, &directory)?;
-    execute(cargo(&directory).args(["fmt", "--all", "--check"]))?;
+    execute(cargo().args(["fmt", "--all", "--check"]).current_dir(&directory))?;
     add_types(root, &directory.join("greeter-operator/src"))?;
     let target = root.join("target/templates-target");
-    let with_target = |command: &mut Command| {
+    let within = |arguments: &[&str]| {
+        let mut command = cargo();
+        command.args(arguments).current_dir(&directory);
         command.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-D warnings");
+        command
     };
-    let mut test = cargo(&directory);
-    with_target(test.args(["test", "--workspace", "--offline", "--quiet"]));
-    execute(&mut test)?;
+    let test = ["test", "--workspace", "--offline", "--quiet"];
+    execute(within(&test).arg("--no-run"))?;
+    println!("templates: the projects are built after {:.1?}", started.elapsed());
+    execute(&mut within(&test))?;
+    println!("templates: the projects are tested after {:.1?}", started.elapsed());
     if lint {
-        let mut clippy = cargo(&directory);
-        with_target(clippy.args(["clippy", "--workspace", "--all-targets", "--offline"]));
-        execute(clippy.args(["--", "-D", "warnings"]))?;
+        let clippy =
+            ["clippy", "--workspace", "--all-targets", "--offline", "--", "-D", "warnings"];
+        execute(&mut within(&clippy))?;
     }
-    journey(root, &directory.join("greeter-operator"), &target)?;
-    println!("passed: {} projects of `evenkeel new` built and tested", PROJECTS.len());
+    journey(&directory.join("greeter-operator"), &target)?;
+    println!(
+        "passed: {} projects of `evenkeel new` with {} additions built and tested in {:.1?}",
+        PROJECTS.len(),
+        ADDITIONS.len(),
+        started.elapsed()
+    );
     Ok(())
 }
 
 /// Runs `evenkeel dev` in a project until its sample is ready and until a change of a source has an
 /// effect, and prints how long that takes.
 #[expect(clippy::print_stdout, reason = "a command line tool prints its results")]
-fn journey(root: &Path, project: &Path, target: &Path) -> Result<(), Box<dyn Error>> {
-    let evenkeel = root.join("target/debug/evenkeel");
+fn journey(project: &Path, target: &Path) -> Result<(), Box<dyn Error>> {
+    let evenkeel = evenkeel()?;
     let mut command = Command::new(&evenkeel);
     command.arg("dev").current_dir(project).env("CARGO_TARGET_DIR", target);
     command.env("RUSTFLAGS", "-D warnings").stdout(Stdio::piped());
@@ -128,8 +159,12 @@ fn generate(root: &Path, directory: &Path) -> Result<(), Box<dyn Error>> {
     );
     fs::write(directory.join("Cargo.toml"), manifest)?;
     fs::copy(root.join("Cargo.lock"), directory.join("Cargo.lock"))?;
+    // Elsewhere the projects have the default settings, not those of this repository.
+    for name in ["clippy.toml", "rustfmt.toml"] {
+        fs::write(directory.join(name), "")?;
+    }
     for (name, arguments) in PROJECTS {
-        let mut command = Command::new(root.join("target/debug/evenkeel"));
+        let mut command = Command::new(evenkeel()?);
         command.args(["new", name]).args(*arguments).current_dir(directory);
         execute(&mut command)?;
         // Its packages are members of this workspace.
@@ -137,12 +172,16 @@ fn generate(root: &Path, directory: &Path) -> Result<(), Box<dyn Error>> {
             fs::remove_file(directory.join(name).join("Cargo.toml"))?;
         }
     }
+    for (name, arguments) in ADDITIONS {
+        let mut command = Command::new(evenkeel()?);
+        execute(command.arg("add").args(*arguments).current_dir(directory.join(name)))?;
+    }
     Ok(())
 }
 
 /// Adds a module that `evenkeel types` generates to a project.
 fn add_types(root: &Path, source: &Path) -> Result<(), Box<dyn Error>> {
-    let mut command = Command::new(root.join("target/debug/evenkeel"));
+    let mut command = Command::new(evenkeel()?);
     command.arg("types").arg(root.join("crates/evenkeel-cli/src/types/example.yaml"));
     let output = command.output()?;
     if !output.status.success() {
@@ -154,15 +193,9 @@ fn add_types(root: &Path, source: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn cargo(directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(directory);
-    // Variables that Cargo set for this program would make build scripts run again.
-    let set = |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it));
-    for (name, _) in std::env::vars().filter(|(name, _)| set(name)) {
-        command.env_remove(name);
-    }
-    command
+/// Returns the command that was built, which is next to this program.
+fn evenkeel() -> Result<PathBuf, Box<dyn Error>> {
+    Ok(std::env::current_exe()?.with_file_name("evenkeel"))
 }
 
 fn execute(command: &mut Command) -> Result<(), Box<dyn Error>> {
