@@ -34,6 +34,9 @@ const MEMBERS: &[&str] = &[
     "note-operator/operator",
 ];
 
+/// The size of a new project, formatted with the default settings.
+const MAX_LINES: usize = 250;
+
 /// What is added to the projects: the directory and the arguments of `evenkeel add`.
 const ADDITIONS: &[(&str, &[&str])] = &[
     ("web-operator", &["kind", "Certificate"]),
@@ -167,6 +170,10 @@ fn generate(root: &Path, directory: &Path) -> Result<(), Box<dyn Error>> {
         let mut command = Command::new(evenkeel()?);
         command.args(["new", name]).args(*arguments).current_dir(directory);
         execute(&mut command)?;
+        let lines = lines(&directory.join(name))?;
+        if lines > MAX_LINES {
+            return Err(format!("{name} has {lines} lines, more than {MAX_LINES}").into());
+        }
         // Its packages are members of this workspace.
         if arguments.contains(&"--workspace") {
             fs::remove_file(directory.join(name).join("Cargo.toml"))?;
@@ -177,6 +184,19 @@ fn generate(root: &Path, directory: &Path) -> Result<(), Box<dyn Error>> {
         execute(command.arg("add").args(*arguments).current_dir(directory.join(name)))?;
     }
     Ok(())
+}
+
+/// Returns the number of lines of all files in a directory.
+fn lines(directory: &Path) -> Result<usize, Box<dyn Error>> {
+    let mut lines = 0;
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        lines += match path.is_dir() {
+            true => self::lines(&path)?,
+            false => fs::read_to_string(&path)?.lines().count(),
+        };
+    }
+    Ok(lines)
 }
 
 /// Adds a module that `evenkeel types` generates to a project.
