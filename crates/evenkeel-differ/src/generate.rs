@@ -66,16 +66,17 @@ mod tests {
 
     #[test]
     fn generated_sequences_round_trip_through_yaml() {
-        for number in 0..72 {
+        for number in 0..60 {
             let generated = sequence(1, number);
             assert_eq!(Sequence::parse(&generated.name, &generated.render()).unwrap(), generated);
         }
     }
 
     #[test]
-    fn every_theme_is_generated() {
+    fn every_theme_is_generated_unless_it_is_on_request() {
         for theme in Theme::ALL {
-            assert!((0..24).any(|number| Theme::of(number) == theme), "{theme:?}");
+            let generated = (0..20).any(|number| Theme::of(number) == theme);
+            assert_ne!(generated, theme.is_on_request(), "{theme:?}");
         }
     }
 }
