@@ -67,8 +67,8 @@ pub struct Step {
     /// The content type, if not JSON.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The body as JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The body as JSON, which may be null.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "body")]
     pub body: Option<Value>,
     /// The body as raw text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -361,6 +361,11 @@ pub fn unset_at(target: &mut Value, pointer: &str) {
         }
         _ => {}
     }
+}
+
+/// Reads a body. Without this function a null would be no body.
+fn body<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]

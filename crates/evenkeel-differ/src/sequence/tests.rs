@@ -13,6 +13,7 @@ fn rendered_sequence_parses_to_the_same_sequence() {
             Step::call("POST", "/api/v1/namespaces/${ns}/configmaps")
                 .with_body(json!({"a": "yes", "b": [1, 1.5, null, "1", "~", "on"]}))
                 .saving("o"),
+            Step::call("POST", "/api/v1/nodes").with_body(json!(null)),
             Step { read: Some("w".to_owned()), end: true, ..Step::default() },
         ],
         ..Sequence::default()
