@@ -12,17 +12,17 @@ use crate::status::Status;
 use crate::storage::Record;
 
 /// The hooks of a kind whose objects are read again by a function.
-pub(super) struct Refresh<F, A = Unchecked> {
+pub(super) struct Refresh<F, A = AuthorizeFn> {
     pub(super) read: F,
-    /// Returns the error of an object that refers to what the user may not read.
+    /// Implements [`Hooks::authorize`].
     pub(super) authorize: A,
 }
 
-/// Authorizes an object, which is new if there is no old one.
-pub(super) type Unchecked = fn(&RequestContext, &Value, Option<&Value>) -> Option<field::Error>;
+/// The type of a function for [`Hooks::authorize`].
+pub(super) type AuthorizeFn = fn(&RequestContext, &Value, Option<&Value>) -> Option<field::Error>;
 
 impl<F> Refresh<F> {
-    /// Returns the hooks of a kind that refers to nothing.
+    /// Returns the hooks of a kind whose objects need no further authorization.
     pub(super) fn new(read: F) -> Self {
         Self { read, authorize: |_, _, _| None }
     }

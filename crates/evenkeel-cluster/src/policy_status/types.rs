@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::discovery::{self, Served};
 
-/// A group, a version and a kind.
+/// A group, a version and a kind, printed as upstream prints it: with the slash of an empty group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Gvk {
     group: String,
@@ -20,8 +20,8 @@ pub(super) struct Gvk {
 
 impl Gvk {
     pub(super) fn from_api_version(api_version: &str, kind: &str) -> Self {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
+        let gvk = evenkeel_types::Gvk::from_api_version(api_version, kind);
+        Self { group: gvk.group.into(), version: gvk.version.into(), kind: gvk.kind.into() }
     }
 }
 
