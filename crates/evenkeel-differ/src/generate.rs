@@ -6,7 +6,7 @@
 
 mod bad;
 
-pub mod shared_crds;
+pub mod shared;
 
 mod kinds;
 

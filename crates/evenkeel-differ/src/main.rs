@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_differ::coverage::Coverage;
-use evenkeel_differ::generate::{self, Theme, shared_crds};
+use evenkeel_differ::generate::{self, Theme, shared};
 use evenkeel_differ::transcript::Transcript;
 use evenkeel_differ::{
     Difference, Finding, KnownDifferences, Pair, RunError, Sequence, Server, WebhookServer,
@@ -139,7 +139,7 @@ async fn start_upstream() -> anyhow::Result<Server> {
     // Sequences compact the storage themselves; how long they take must not have an effect.
     options.apiserver_flags.push("--etcd-compaction-interval=0".to_owned());
     let server = Server::real(Cluster::start(&binaries, &options).await?).await?;
-    shared_crds::create(&server).await?;
+    shared::create(&server).await?;
     Ok(server)
 }
 
@@ -147,7 +147,7 @@ async fn start_pair(prefix: &str) -> anyhow::Result<Arc<Pair>> {
     let upstream = start_upstream().await?;
     let ours = ApiServer::builder().rbac().compaction_interval(Duration::ZERO).build().await?;
     let ours = Server::ours(ours);
-    shared_crds::create(&ours).await?;
+    shared::create(&ours).await?;
     let webhooks = WebhookServer::start(now_unix()).await?;
     Ok(Arc::new(Pair::new(upstream, ours, prefix).with_webhooks(webhooks)))
 }

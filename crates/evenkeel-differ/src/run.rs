@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::facts;
-use crate::generate::shared_crds;
+use crate::generate::shared;
 use crate::layout::Layout;
 use crate::sequence::{Sequence, Step, Variables, expand, expand_text, set_at, unset_at};
 use crate::server::{ResponseBody, Server};
@@ -80,7 +80,7 @@ fn is_zero(status: &u16) -> bool {
     *status == 0
 }
 
-/// Why a sequence could not be run. Unexpected responses are not errors.
+/// Why a sequence could not be run. Unexpected responses are not errors, unless a step waits for one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -98,6 +98,13 @@ pub enum RunError {
     /// Another sequence that compacts together with this one failed.
     #[error("abandoned because the server failed to compact")]
     Abandoned,
+    /// kube-apiserver never gave the response that the step waits for, so the steps after it would not
+    /// test what they are meant to.
+    #[error("step {step}: no response matched within {} s", UNTIL_TIMEOUT.as_secs())]
+    Unmatched {
+        /// Number of the step, starting at one.
+        step: usize,
+    },
     /// The step is not a valid request.
     #[error("step {step}: not a request")]
     Step {
@@ -147,7 +154,7 @@ pub(crate) async fn compact_and_wait(server: &Server) -> Result<(), RunError> {
         .with_body(json!({"metadata": {"generateName": "forgotten-"}}));
     state.request(0, &write).await?;
     server.compact().await?;
-    for (at, step) in shared_crds::wait_until_served().iter().enumerate() {
+    for (at, step) in shared::wait_until_served().iter().enumerate() {
         state.retry_until(at, step).await?;
     }
     Ok(())
@@ -284,11 +291,8 @@ impl State {
             .unless_null
             .as_ref()
             .is_some_and(|name| self.variables.get(name).is_none_or(Value::is_null));
-        let timeout = if matches!(self.server, Server::Real(_)) {
-            UNTIL_TIMEOUT
-        } else {
-            EMBEDDED_UNTIL_TIMEOUT
-        };
+        let is_real = matches!(self.server, Server::Real(_));
+        let timeout = if is_real { UNTIL_TIMEOUT } else { EMBEDDED_UNTIL_TIMEOUT };
         let deadline = Instant::now() + timeout;
         loop {
             let response = self.response_or_facts(at, step).await?;
@@ -297,7 +301,11 @@ impl State {
                 && texts.all(|text| {
                     response.body.to_string().contains(&expand_text(text, &self.variables))
                 });
-            if matched || cannot_match || Instant::now() >= deadline {
+            let expired = Instant::now() >= deadline;
+            if expired && is_real && !matched && !cannot_match {
+                return Err(RunError::Unmatched { step: at + 1 });
+            }
+            if matched || cannot_match || expired {
                 return Ok(response);
             }
             tokio::time::sleep(Duration::from_millis(15)).await;

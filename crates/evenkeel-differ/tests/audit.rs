@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::audit::{self, Policy};
-use evenkeel_differ::generate::shared_crds;
+use evenkeel_differ::generate::shared;
 use evenkeel_differ::{
     KnownDifferences, RunOptions, Sequence, Server, StepResponse, canonical, compare, run,
 };
@@ -60,11 +60,11 @@ async fn audit_events_are_those_of_kube_apiserver() {
     ];
     let upstream = Cluster::start(&binaries, &options).await.unwrap();
     let upstream = Server::real(upstream).await.unwrap();
-    shared_crds::create(&upstream).await.unwrap();
+    shared::create(&upstream).await.unwrap();
     let (sink, mut events) = audit::channel(1_000_000);
     let builder = ApiServer::builder().rbac().audit(Policy::from_yaml(POLICY).unwrap(), sink);
     let ours = Server::ours(builder.build().await.unwrap());
-    shared_crds::create(&ours).await.unwrap();
+    shared::create(&ours).await.unwrap();
 
     let sequences = Sequence::load_folder(&manifest().join("sequences")).unwrap();
     let known = KnownDifferences::built_in().unwrap();

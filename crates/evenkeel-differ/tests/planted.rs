@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_apiserver::{ApiServer, Service};
-use evenkeel_differ::generate::{self, shared_crds};
+use evenkeel_differ::generate::{self, shared};
 use evenkeel_differ::{KnownDifferences, Pair, Sequence, Server, render_report, shrink};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -69,8 +69,8 @@ async fn resource_version_bumped_by_no_op_update_is_found_and_shrunk() {
     let bad = ApiServer::builder().seed(1).build().await.unwrap();
     let layer = BumpNoOpUpdates(bad.service());
     let (good, bad) = (Server::ours(good), Server::ours_through(bad, layer));
-    shared_crds::create(&good).await.unwrap();
-    shared_crds::create(&bad).await.unwrap();
+    shared::create(&good).await.unwrap();
+    shared::create(&bad).await.unwrap();
     let pair = Pair::new(good, bad, "planted");
     let known = KnownDifferences::default();
     for number in 0..50 {

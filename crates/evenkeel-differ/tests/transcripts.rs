@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use evenkeel_apiserver::ApiServer;
-use evenkeel_differ::generate::shared_crds;
+use evenkeel_differ::generate::shared;
 use evenkeel_differ::transcript::Transcript;
 use evenkeel_differ::{KnownDifferences, Sequence, Server, generate, render_report};
 
@@ -32,7 +32,7 @@ fn open() -> BTreeMap<String, usize> {
 async fn embedded_server_responds_as_recorded() {
     let server = ApiServer::builder().seed(1).rbac().build().await.unwrap();
     let server = Server::ours(server);
-    shared_crds::create(&server).await.unwrap();
+    shared::create(&server).await.unwrap();
     let known = KnownDifferences::built_in().unwrap();
     let transcripts = Transcript::load_folder(&folder("transcripts")).unwrap();
     assert!(!transcripts.is_empty());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::kinds::{KINDS, Kind};
 use super::random::Random;
-use super::shared_crds::wait_for;
+use super::shared::wait_for;
 use super::{bad, schema};
 use crate::sequence::{Step, set_at};
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::random::Random;
-use super::super::shared_crds::wait_for;
+use super::super::shared::wait_for;
 use super::super::steps::{PARTIAL_LIST, TABLE};
 use super::{APPLY, JSON_PATCH, MERGE, close, delete, get, patch, post, read, watch};
 use crate::sequence::Step;

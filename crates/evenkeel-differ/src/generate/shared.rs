@@ -1,5 +1,5 @@
-//! CRDs shared by all sequences. kube-apiserver takes seconds to serve a new CRD, so most sequences
-//! use these and only some create their own.
+//! Objects shared by all sequences: CRDs, since kube-apiserver takes seconds to serve a new one, and
+//! policies that keep kube-apiserver's parameter informers running.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::sequence::{Sequence, Step, Until};
 use crate::server::Server;
 use crate::{RunOptions, run};
 
-/// Creates the shared CRDs on `server` and waits until they are served.
+/// Creates the shared objects on `server` and waits until the CRDs are served.
 ///
 /// # Errors
 ///
@@ -18,6 +18,11 @@ pub async fn create(server: &Server) -> Result<(), RunError> {
     for crd in [widgets(), loose(), globals()] {
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         steps.push(Step::call("POST", path).with_body(crd));
+    }
+    for kind in ["ConfigMap", "Namespace"] {
+        for policy in ["validating", "mutating"] {
+            steps.extend(policy_with_parameters(policy, kind));
+        }
     }
     steps.extend(wait_until_served());
     let sequence = Sequence { name: "shared".to_owned(), steps, ..Sequence::default() };
@@ -37,6 +42,41 @@ pub(super) fn wait_for(path: String) -> Step {
     let mut step = Step::call("GET", path);
     step.until = Some(Until { status: Some(200), ..Until::default() });
     step
+}
+
+/// Returns steps that create a policy without effect and its binding.
+///
+/// kube-apiserver stops the informer of a built-in parameter kind together with the last policy that
+/// uses the kind, and a stopped informer never runs again: later policies see parameters as they were.
+/// With these policies no sequence has the last one.
+fn policy_with_parameters(policy: &str, kind: &str) -> [Step; 2] {
+    let name = format!("shared-{}", kind.to_lowercase());
+    let mut spec = json!({
+        "paramKind": {"apiVersion": "v1", "kind": kind},
+        "matchConstraints": {"resourceRules": [{
+            "apiGroups": ["shared.differ.test"], "apiVersions": ["v1"],
+            "operations": ["CREATE"], "resources": ["none"],
+        }]},
+    });
+    let mut binding = json!({
+        "policyName": name,
+        "paramRef": {"name": "none", "parameterNotFoundAction": "Allow"},
+    });
+    if policy == "validating" {
+        spec["validations"] = json!([{"expression": "true"}]);
+        binding["validationActions"] = json!(["Deny"]);
+    } else {
+        spec["reinvocationPolicy"] = json!("Never");
+        spec["mutations"] = json!([{
+            "patchType": "ApplyConfiguration",
+            "applyConfiguration": {"expression": "Object{}"},
+        }]);
+    }
+    let path = format!("/apis/admissionregistration.k8s.io/v1/{policy}admissionpolic");
+    [("ies", spec), ("ybindings", binding)].map(|(suffix, spec)| {
+        Step::call("POST", format!("{path}{suffix}"))
+            .with_body(json!({"metadata": {"name": name}, "spec": spec}))
+    })
 }
 
 fn widgets() -> Value {
