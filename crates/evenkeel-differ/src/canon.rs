@@ -286,9 +286,12 @@ fn remove_repeated_columns(body: &mut Value) {
     }
 }
 
+/// Parts of the messages of causes that kube-apiserver returns in the random order of Go's maps.
+const RANDOM: [&str; 1] = ["only deletion is allowed, but found new scheduling gate"];
+
 /// Sorts causes and conflicts that kube-apiserver returns in the random order of Go's maps: those
-/// for custom resources and CRDs. The order of causes for built-in kinds is deterministic and
-/// compared.
+/// for custom resources and CRDs, conflicts of an apply, and those in [`RANDOM`]. The order of other
+/// causes is deterministic and compared.
 fn sort_causes(status: &mut Value) {
     let group = status.pointer("/details/group").and_then(Value::as_str);
     // The superfluous metric sources of a HorizontalPodAutoscaler are also read from a map.
@@ -296,9 +299,14 @@ fn sort_causes(status: &mut Value) {
         group.ends_with(".test") || group == "apiextensions.k8s.io" || group == "autoscaling"
     };
     // Conflicts of an apply have no group.
-    let conflict = |cause: &Value| cause["reason"] == "FieldManagerConflict";
-    let conflicts = status.pointer("/details/causes/0").is_some_and(conflict);
-    if !conflicts && !group.is_some_and(random) {
+    let is_random = |cause: &Value| {
+        let message = cause["message"].as_str().unwrap_or_default();
+        cause["reason"] == "FieldManagerConflict"
+            || RANDOM.iter().any(|text| message.contains(text))
+    };
+    let causes = status.pointer("/details/causes").and_then(Value::as_array);
+    let any = causes.is_some_and(|causes| causes.iter().any(is_random));
+    if !any && !group.is_some_and(random) {
         return;
     }
     let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") else { return };

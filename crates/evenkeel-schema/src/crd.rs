@@ -140,6 +140,16 @@ pub fn default_crd(crd: &mut Value) {
     }
 }
 
+/// Brings a valid CRD into the form in which it is stored.
+pub fn canonicalize_crd(crd: &mut Value) {
+    let versions = crd.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
+    for version in versions.into_iter().flatten() {
+        if let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") {
+            defaults::coerce(schema);
+        }
+    }
+}
+
 /// Adds the storage version to `status.storedVersions`. Called on every write.
 pub fn record_storage_version(crd: &mut Value) {
     if let Some(crd) = crd.as_object_mut() {

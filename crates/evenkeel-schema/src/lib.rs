@@ -14,7 +14,7 @@ mod scale;
 mod structural;
 
 pub use crd::{
-    default_crd, record_storage_version, unrecognized_formats, validate_crd,
+    canonicalize_crd, default_crd, record_storage_version, unrecognized_formats, validate_crd,
     validate_crd_status_update, validate_crd_update,
 };
 pub use evenkeel_types::names;

@@ -142,7 +142,9 @@ impl Resource {
 
     /// Brings an object into the form in which it is stored.
     pub(crate) fn canonicalize(&self, object: &mut Value) {
-        if !self.is_custom() {
+        if is_crd(self) {
+            evenkeel_schema::canonicalize_crd(object);
+        } else if !self.is_custom() {
             strategy::canonicalize(self.gvk(), object);
         }
     }

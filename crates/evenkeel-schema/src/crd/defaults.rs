@@ -33,6 +33,42 @@ pub(super) fn has_unpruned(schema: Schema<'_>) -> bool {
         && compiled(schema, Purpose::Default).is_some_and(|root| unpruned(&root))
 }
 
+/// Drops the unknown metadata fields of embedded resources from the defaults of a valid schema.
+///
+/// Upstream's validation coerces the defaults in place, so that they are stored without these fields.
+pub(super) fn coerce(schema: &mut Value) {
+    let is_embedded = |schema: Schema<'_>| schema.flag("x-kubernetes-embedded-resource");
+    let given = Schema::new(schema);
+    if given.get("default").is_none() && !given.has(&is_embedded) {
+        return;
+    }
+    if let (Some(root), Value::Object(schema)) = (compiled(given, Purpose::Default), schema) {
+        coerce_node(&root, schema, false);
+    }
+}
+
+fn coerce_node(node: &Node, schema: &mut Map<String, Value>, in_metadata: bool) {
+    let in_metadata = in_metadata && !node.embedded;
+    if let (false, Some(default)) = (in_metadata, schema.get_mut("default")) {
+        // A malformed default was refused.
+        let _ = coerce_embedded(node, default, "", Malformed::Reject, &mut Vec::new());
+    }
+    let items = schema.get_mut("items").and_then(Value::as_object_mut);
+    if let (Some(node), Some(items)) = (node.items.as_deref(), items) {
+        coerce_node(node, items, in_metadata);
+    }
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        if let (Some(child), Some(property)) = (node.property(name), property.as_object_mut()) {
+            coerce_node(child, property, in_metadata || (node.embedded && is_type_or_meta(name)));
+        }
+    }
+}
+
+fn is_type_or_meta(name: &str) -> bool {
+    matches!(name, "metadata" | "apiVersion" | "kind")
+}
+
 /// Compiles the schema for checking defaults. The root is treated as an embedded resource.
 fn compiled(schema: Schema<'_>, purpose: Purpose) -> Option<Node> {
     let schema = Value::Object(schema.as_map()?.clone());
@@ -108,10 +144,9 @@ impl Walk<'_> {
         }
         for (name, property) in &node.properties {
             let Some(ruled) = ruled.property(name) else { continue };
-            let is_meta = matches!(&**name, "metadata" | "apiVersion" | "kind");
             let next = Walk {
                 steps: &Steps::Field(walk.steps, name),
-                in_metadata: walk.in_metadata || (node.embedded && is_meta),
+                in_metadata: walk.in_metadata || (node.embedded && is_type_or_meta(name)),
                 ..walk
             };
             let checked = Checked { node: property, ruled };
