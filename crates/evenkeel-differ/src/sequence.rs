@@ -144,7 +144,8 @@ pub struct Until {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contains_all: Vec<String>,
     /// A saved value without which the response cannot match: if it is null, the request is sent
-    /// once.
+    /// once. Generated sequences use it for CRDs, some of which never work (a conversion may fail), so
+    /// the timeout of such a step is not an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless_null: Option<String>,
 }
