@@ -11,6 +11,7 @@
 //! | managed fields | sorted without their times |
 //! | causes for a custom resource | sorted |
 //! | the description of a table column | `<description>` |
+//! | which of several equally expensive rules are named | `<expensive rule>` |
 //! | the type of `self` in an error of CEL | without its number |
 
 use std::collections::BTreeMap;
@@ -74,6 +75,9 @@ pattern!(GENERATED, r"\b((?:[a-z0-9-]+-)?gen[0-9]*-)[bcdfghjklmnpqrstvwxz2456789
 pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
 pattern!(PORT_IN_TEXT, r"(nodePort:(?: \{[A-Z]+ )?)3[0-2][0-9]{3}\b");
 pattern!(SELF_TYPE, r"\bselfType[0-9]+");
+// Upstream names the four most expensive rules of a schema; which of several with the same cost
+// depends on the random order of Go's maps.
+pattern!(EXPENSIVE, r"\S+(: Forbidden: contributed to estimated rule cost total)");
 pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
 pattern!(
     VERSION_IN_TEXT,
@@ -286,32 +290,46 @@ fn remove_repeated_columns(body: &mut Value) {
     }
 }
 
-/// Parts of the messages of causes that kube-apiserver returns in the random order of Go's maps.
-const RANDOM: [&str; 1] = ["only deletion is allowed, but found new scheduling gate"];
+/// Parts of messages about the entries of a map, which kube-apiserver returns in the random order of
+/// Go's maps.
+const RANDOM: [&str; 5] = [
+    "only deletion is allowed, but found new scheduling gate",
+    "must be less than or equal to",
+    "is greater than",
+    " usage per ",
+    "limit to request ratio per",
+];
 
 /// Sorts causes and conflicts that kube-apiserver returns in the random order of Go's maps: those
 /// for custom resources and CRDs, conflicts of an apply, and those in [`RANDOM`]. The order of other
 /// causes is deterministic and compared.
 fn sort_causes(status: &mut Value) {
-    let group = status.pointer("/details/group").and_then(Value::as_str);
-    // The superfluous metric sources of a HorizontalPodAutoscaler are also read from a map.
-    let random = |group: &str| {
-        group.ends_with(".test") || group == "apiextensions.k8s.io" || group == "autoscaling"
-    };
-    // Conflicts of an apply have no group.
-    let is_random = |cause: &Value| {
-        let message = cause["message"].as_str().unwrap_or_default();
-        cause["reason"] == "FieldManagerConflict"
-            || RANDOM.iter().any(|text| message.contains(text))
-    };
+    let group = status.pointer("/details/group").and_then(Value::as_str).unwrap_or_default();
+    let message = status.get("message").and_then(Value::as_str).unwrap_or_default();
     let causes = status.pointer("/details/causes").and_then(Value::as_array);
-    let any = causes.is_some_and(|causes| causes.iter().any(is_random));
-    if !any && !group.is_some_and(random) {
+    let is_conflict = |cause: &Value| cause["reason"] == "FieldManagerConflict";
+    let random = group.ends_with(".test")
+        || group == "apiextensions.k8s.io"
+        // The superfluous metric sources of a HorizontalPodAutoscaler are also read from a map.
+        || group == "autoscaling"
+        || causes.is_some_and(|causes| causes.iter().any(is_conflict))
+        || RANDOM.iter().any(|text| message.contains(text));
+    if !random {
         return;
     }
-    let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") else { return };
-    causes.sort_by_key(Value::to_string);
+    if let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") {
+        for cause in causes.iter_mut() {
+            let message = cause["message"].as_str().unwrap_or_default();
+            if message.contains("contributed to estimated rule cost total") {
+                cause["field"] = "<expensive rule>".into();
+            }
+        }
+        causes.sort_by_key(Value::to_string);
+    }
     let Some(Value::String(message)) = status.get_mut("message") else { return };
+    if message.contains("contributed to") {
+        *message = EXPENSIVE.replace_all(message, "<expensive rule>$1").into_owned();
+    }
     if let Some((start, list)) = message.split_once(": [")
         && let Some(list) = list.strip_suffix(']')
     {

@@ -131,7 +131,7 @@ impl RbacObjects {
             cx.core.rbac.rules_of(&role, &cx.namespace).map_err(|missing| match missing {
                 Missing::Role(name) => not_found("roles", &name),
                 Missing::ClusterRole(name) => not_found("clusterroles", &name),
-                Missing::Kind(_) => Status::internal(missing),
+                Missing::Kind(_) => Status::without_reason(500, missing.to_string()),
             })?;
         cx.core
             .rbac

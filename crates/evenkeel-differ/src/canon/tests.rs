@@ -101,3 +101,28 @@ fn causes_for_custom_resources_are_sorted() {
     assert_eq!(seen[0]["details"]["causes"][0]["field"], "a");
     assert_eq!(seen[1], status("apps"));
 }
+
+#[test]
+fn messages_in_the_order_of_a_map_are_sorted() {
+    let status = |first: &str, second: &str| json!({"message": format!("pods \"a\" is forbidden: [{first}, {second}]")});
+    let (cpu, memory) = ("minimum cpu usage per Pod is 2", "minimum memory usage per Pod is 1Gi");
+    let seen = of(&[status(cpu, memory), status(memory, cpu), status("b", "a")]);
+    assert_eq!(seen[0], seen[1]);
+    assert_eq!(seen[2], status("b", "a"));
+}
+
+#[test]
+fn one_of_several_expensive_rules_is_not_named() {
+    let text = "Forbidden: contributed to estimated rule cost total exceeding cost limit";
+    let status = |rule: &str| {
+        json!({
+            "message": format!("x is invalid: [a.b: Forbidden: no, {rule}: {text}]"),
+            "details": {"group": "apiextensions.k8s.io", "causes": [
+                {"field": "a.b", "message": "Forbidden: no"}, {"field": rule, "message": text},
+            ]},
+        })
+    };
+    let seen = of(&[status("a.properties[x].rule"), status("a.properties[y].rule")]);
+    assert_eq!(seen[0], seen[1]);
+    assert!(seen[0]["message"].as_str().unwrap().contains("a.b: Forbidden: no"));
+}
