@@ -120,11 +120,11 @@ impl<'a> Evaluator<'a, '_> {
             Root::Variable(at, name) => match self.computed_field(*at, &mut steps)? {
                 Some(value) => value,
                 None => match self.activation.variable(*at) {
-                    Some(value) => value?,
+                    Some(value) => value?.checked()?,
                     None => return Err(Error::new(format!("no such attribute(s): {name}"))),
                 },
             },
-            Root::Local(slot) => self.local(*slot)?,
+            Root::Local(slot) => self.local(*slot)?.checked()?,
             Root::Value(node) => self.eval(node)?,
             Root::If(condition, then, otherwise) => {
                 let branch = match self.eval(condition)? {
@@ -195,6 +195,7 @@ impl<'a> Evaluator<'a, '_> {
                     }
                 }
             };
+            let found = found.and_then(|found| found.map(Value::checked).transpose());
             let found = match found {
                 Err(error) => {
                     // What failed was looked at.

@@ -15,6 +15,8 @@ use crate::Type;
 pub enum Schema {
     /// Anything; values have the type of their JSON.
     Dyn,
+    /// Integers and strings (`x-kubernetes-int-or-string`).
+    IntOrString,
     /// Booleans.
     Bool,
     /// Integers.
@@ -80,7 +82,7 @@ impl Schema {
     /// The type of values of this shape.
     pub fn type_(&self) -> Type {
         match self {
-            Schema::Dyn => Type::Dyn,
+            Schema::Dyn | Schema::IntOrString => Type::Dyn,
             Schema::Bool => Type::Bool,
             Schema::Int => Type::Int,
             Schema::Double => Type::Double,

@@ -51,7 +51,7 @@ pub(crate) fn declare_named(node: &Node, resource_root: bool, name: &str) -> Opt
     let max_length = checks.and_then(|checks| checks.max_length).map(not_negative);
     match node.types {
         JsonTypes::IntOrString => {
-            Some(leaf(Schema::Dyn, max_length.map_or(MAX_STRING, bytes_of), 1))
+            Some(leaf(Schema::IntOrString, max_length.map_or(MAX_STRING, bytes_of), 1))
         }
         JsonTypes::Any => None,
         JsonTypes::One(json_type) => match json_type {
