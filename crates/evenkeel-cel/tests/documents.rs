@@ -32,6 +32,10 @@ fn schema() -> Schema {
             ("since", "since", Schema::Timestamp),
             ("every", "every", Schema::Duration),
             ("any", "any", Schema::Dyn),
+            ("text", "text", Schema::String),
+            ("count", "count", Schema::Int),
+            ("port", "port", Schema::IntOrString),
+            ("wrong", "wrong", list(Schema::String, ListKind::Atomic)),
             ("labels", "labels", Schema::Map(Arc::new(Schema::String))),
             ("set", "set", list(Schema::String, ListKind::Set)),
             ("other", "other", list(Schema::String, ListKind::Set)),
@@ -45,6 +49,7 @@ fn document() -> Json {
     json!({
         "namespace": "n", "number": 1, "data": "aGk=", "since": "2024-01-01T00:00:00Z",
         "every": "1h30m", "any": {"a": [1, 2.5, null]}, "labels": {"a": "b"},
+        "text": ["x"], "count": 1.0, "port": 1.5, "wrong": ["a", []],
         "set": ["a", "b"], "other": ["b", "a"], "atomic": ["b", "a"],
         "entries": [{"key": "a", "value": 1}, {"key": "b", "value": 2}],
     })
@@ -106,6 +111,19 @@ fn undeclared_fields_do_not_compile_and_absent_ones_fail() {
     assert!(error.starts_with("ERROR: <input>:1:5: undefined field 'unknown'"), "{error}");
     assert_eq!(evaluate("self.labels.zzz == ''").unwrap_err(), "no such key: zzz");
     assert_eq!(evaluate("self.set[5] == ''").unwrap_err(), "index out of bounds: 5");
+}
+
+#[test]
+fn reading_what_does_not_match_the_schema_fails() {
+    let got = |what: &str| Err(format!("invalid data, expected {what}"));
+    assert_eq!(evaluate("self.text == 'x'"), got("string, got []interface {}"));
+    assert_eq!(evaluate("has(self.text)"), got("string, got []interface {}"));
+    assert_eq!(evaluate("self.count == 1"), got("int, got float64"));
+    let either = "XIntOrString value to be either a string or integer";
+    assert_eq!(evaluate("self.port == 1"), got(either));
+    assert_eq!(evaluate("self.wrong.all(x, x == 'a')"), got("string, got []interface {}"));
+    // Only what is read matters, and an error is absorbed by a decisive operand.
+    assert_eq!(evaluate("self.wrong[0] == 'a' || self.text == 'x'"), Ok(true));
 }
 
 #[test]
