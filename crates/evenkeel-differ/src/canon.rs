@@ -12,6 +12,7 @@
 //! | causes for a custom resource | sorted |
 //! | the description of a table column | `<description>` |
 //! | which of several equally expensive rules are named | `<expensive rule>` |
+//! | the name of a Go scheme | `<place>` |
 //! | the type of `self` in an error of CEL | without its number |
 
 use std::collections::BTreeMap;
@@ -78,6 +79,9 @@ pattern!(SELF_TYPE, r"\bselfType[0-9]+");
 // Upstream names the four most expensive rules of a schema; which of several with the same cost
 // depends on the random order of Go's maps.
 pattern!(EXPENSIVE, r"\S+(: Forbidden: contributed to estimated rule cost total)");
+// The name of a scheme is the place of its variable, found by a path that is another one if
+// kube-apiserver is built as a Go module.
+pattern!(SCHEME, r#"in scheme \\*"[a-z/.:0-9]+\\*""#);
 pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
 pattern!(
     VERSION_IN_TEXT,
@@ -264,6 +268,9 @@ impl Canonicalizer {
         }
         if text.contains("nodePort:") {
             text = PORT_IN_TEXT.replace_all(&text, "${1}<port>").into_owned();
+        }
+        if text.contains("in scheme") {
+            text = SCHEME.replace_all(&text, "in scheme <place>").into_owned();
         }
         if text.contains("selfType") {
             text = SELF_TYPE.replace_all(&text, "selfType").into_owned();

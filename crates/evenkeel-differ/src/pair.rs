@@ -51,11 +51,14 @@ impl Finding {
         let mut finding = Self { upstream, ours, ..Self::default() };
         let responses = finding.upstream.iter().zip(&finding.ours);
         let mut renumbered = false;
+        let mut unknown = Unknown::default();
         for (step, (upstream, ours)) in responses.enumerate() {
             let differences = compare(step, upstream, ours);
-            if expired_upstream_only(sequence, step, upstream, ours) {
+            let expired = expired_upstream_only(sequence, step, upstream, ours);
+            renumbered |= expired;
+            if expired || unknown.affects(&sequence.steps[step]) {
                 finding.not_compared.extend(differences);
-                renumbered = true;
+                unknown.add(&sequence.steps[step]);
                 continue;
             }
             for difference in differences {
@@ -70,6 +73,26 @@ impl Finding {
             }
         }
         finding
+    }
+}
+
+/// Variables and watches that depend on a response that was not compared.
+#[derive(Default)]
+struct Unknown<'a> {
+    variables: Vec<&'a str>,
+    watches: Vec<&'a str>,
+}
+
+impl<'a> Unknown<'a> {
+    fn affects(&self, step: &Step) -> bool {
+        let read = step.read.as_deref();
+        let uses = |name: &&str| step.call.contains(&format!("${{{name}}}"));
+        read.is_some_and(|watch| self.watches.contains(&watch)) || self.variables.iter().any(uses)
+    }
+
+    fn add(&mut self, step: &'a Step) {
+        self.variables.extend(step.save.keys().chain(step.renew.keys()).map(String::as_str));
+        self.watches.extend(step.watch.as_deref());
     }
 }
 
@@ -307,5 +330,31 @@ mod tests {
         let found = Finding::new(&sequence, upstream, ours, &KnownDifferences::default());
         let places: Vec<&str> = found.unexplained.iter().map(|it| &*it.at).collect();
         assert_eq!(places, ["body/kind"]);
+    }
+
+    #[test]
+    fn what_depends_on_a_watch_that_only_upstream_has_expired_is_not_compared() {
+        let text = "about: a watch\nsteps:\n\
+                    - {watch: w, do: 'GET /api/v1/pods?watch=1&resourceVersion=1'}\n\
+                    - {read: w, save: {v: /events/0/object/metadata/resourceVersion}}\n\
+                    - {watch: x, do: 'GET /api/v1/pods?watch=1&resourceVersion=${v}'}\n\
+                    - {read: x}\n- {watch: y, do: 'GET /api/v1/pods?watch=1'}\n- {read: y}\n";
+        let sequence = Sequence::parse("watch", text).unwrap();
+        let responses = |expired: bool, name: &str| {
+            let first = match expired {
+                true => {
+                    json!({"events": [{"type": "ERROR", "object": {"code": 410}}], "ended": true})
+                }
+                false => json!({"events": [], "ended": false}),
+            };
+            let read = json!({"events": [{"object": {"metadata": {"name": name}}}]});
+            [json!({}), first, json!({}), read.clone(), json!({}), read]
+                .map(|body| StepResponse { body, ..StepResponse::default() })
+                .to_vec()
+        };
+        let (upstream, ours) = (responses(true, "a"), responses(false, "b"));
+        let found = Finding::new(&sequence, upstream, ours, &KnownDifferences::default());
+        let steps: Vec<usize> = found.unexplained.iter().map(|it| it.step).collect();
+        assert_eq!(steps, [5]);
     }
 }
