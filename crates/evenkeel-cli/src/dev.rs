@@ -4,8 +4,6 @@
 //! The cluster is part of this process, so its objects stay when the operator is started again. The
 //! operator runs with the permissions that `evenkeel manifests` renders for it.
 
-mod account;
-
 mod report;
 
 mod sources;
@@ -14,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -26,7 +25,7 @@ use crate::output::progress;
 use crate::process::Running;
 use crate::signals::StopSignals;
 use crate::target::Connection;
-use crate::{apply, manifests, samples};
+use crate::{account, apply, manifests, samples};
 use sources::Sources;
 
 #[derive(Args)]
@@ -161,7 +160,9 @@ impl Session<'_> {
             command.env("KUBECONFIG", std::path::absolute(&self.dev.kubeconfig)?);
         } else {
             account::prepare(&self.admin, &model, &settings).await?;
-            let text = account::kubeconfig(&self.admin, &self.dev.kubeconfig, &model).await?;
+            let text = std::fs::read_to_string(&self.dev.kubeconfig);
+            let text = text.context("cannot read the kubeconfig")?;
+            let text = account::kubeconfig(&self.admin, &text, &model).await?;
             let file = path.with_extension("kubeconfig");
             evenkeel_pki::kubeconfig::write_atomically(&file, text.as_bytes(), 0o600)?;
             command.env("KUBECONFIG", &file);

@@ -1,5 +1,7 @@
 //! The `evenkeel` command.
 
+mod account;
+
 mod add;
 
 mod apply;

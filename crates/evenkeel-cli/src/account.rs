@@ -1,7 +1,5 @@
 //! The service account of the operator, with the permissions of its manifests.
 
-use std::path::Path;
-
 use anyhow::Context as _;
 use evenkeel::k8s_openapi::api::authentication::v1::TokenRequest;
 use evenkeel::k8s_openapi::api::core::v1::ServiceAccount;
@@ -23,7 +21,7 @@ const KINDS: &[&str] =
 ///
 /// # Errors
 /// If an object is rejected.
-pub(super) async fn prepare(
+pub(crate) async fn prepare(
     admin: &Connection,
     model: &Model,
     settings: &Settings,
@@ -71,13 +69,14 @@ fn webhook_role(model: &Model, settings: &Settings) -> [Value; 2] {
     ]
 }
 
-/// Returns a kubeconfig with a token of the service account, whose namespace is that of the operator.
+/// Returns the administrator's kubeconfig with a token of the service account instead of its
+/// credentials. Its namespace is that of the operator.
 ///
 /// # Errors
 /// If there is no such service account.
-pub(super) async fn kubeconfig(
+pub(crate) async fn kubeconfig(
     admin: &Connection,
-    kubeconfig: &Path,
+    kubeconfig: &str,
     model: &Model,
 ) -> anyhow::Result<String> {
     let accounts = Api::<ServiceAccount>::namespaced(admin.client.clone(), &model.namespace);
@@ -85,8 +84,8 @@ pub(super) async fn kubeconfig(
     let token = accounts.create_token_request(&model.name, &PostParams::default(), &request).await;
     let token = token.context("cannot create a token of the service account")?;
     let token = token.status.and_then(|status| status.token).unwrap_or_default();
-    let text = std::fs::read_to_string(kubeconfig).context("cannot read the kubeconfig")?;
-    let mut config: Value = serde_saphyr::from_str(&text).context("cannot read the kubeconfig")?;
+    let mut config: Value =
+        serde_saphyr::from_str(kubeconfig).context("cannot read the kubeconfig")?;
     config["users"][0]["user"] = json!({"token": token});
     config["contexts"][0]["context"]["namespace"] = model.namespace.clone().into();
     // JSON is YAML.
