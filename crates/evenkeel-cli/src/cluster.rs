@@ -9,7 +9,7 @@ mod detach;
 
 mod embedded;
 
-mod snapshot;
+pub(crate) mod snapshot;
 
 pub(crate) mod start;
 

@@ -38,7 +38,10 @@ const PAGE: usize = 500;
 
 pub(crate) async fn write(snapshot: &Snapshot) -> anyhow::Result<()> {
     let cluster = Cluster::running(&snapshot.target.kubeconfig).await?;
-    let objects = export(&cluster.client().await?).await?;
+    let Export { objects, failures } = export(&cluster.client().await?, |_| true).await?;
+    if let Some(failure) = failures.first() {
+        bail!("{failure}");
+    }
     let path = &snapshot.file;
     // Secrets are part of it.
     let file = private_file(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -57,19 +60,42 @@ fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
     std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Returns all objects that the server stores, each in the preferred version of its group.
-pub(crate) async fn export(client: &kube::Client) -> anyhow::Result<Vec<Value>> {
+/// The objects of a cluster.
+pub(crate) struct Export {
+    pub(crate) objects: Vec<Value>,
+    /// The resources that the server refused to list, with its reason.
+    pub(crate) failures: Vec<String>,
+}
+
+/// Returns the objects that the server stores, each in the preferred version of its group. Only
+/// `wanted` resources are listed. All requests are reads.
+///
+/// # Errors
+/// If the server does not respond.
+pub(crate) async fn export(
+    client: &kube::Client,
+    wanted: impl Fn(&ApiResource) -> bool,
+) -> anyhow::Result<Export> {
     let discovery = Discovery::new(client.clone()).run_aggregated().await;
     let discovery = discovery.context("cannot discover the resources of the cluster")?;
-    let mut objects = Vec::new();
+    let (mut objects, mut failures) = (Vec::new(), Vec::new());
     // Events are served by two groups.
     let mut uids = BTreeSet::new();
     for group in discovery.groups_alphabetical() {
         for (resource, capabilities) in group.recommended_resources() {
-            if !capabilities.supports_operation(verbs::LIST) {
+            if !capabilities.supports_operation(verbs::LIST) || !wanted(&resource) {
                 continue;
             }
-            for object in list(client, &resource).await? {
+            let failed = || format!("cannot list {}.{}", resource.plural, resource.group);
+            let listed = match list(client, &resource).await {
+                Ok(listed) => listed,
+                Err(kube::Error::Api(status)) => {
+                    failures.push(format!("{}: {}", failed(), status.message));
+                    continue;
+                }
+                Err(error) => return Err(error).with_context(failed),
+            };
+            for object in listed {
                 let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
                 // Objects without uid are not stored.
                 if uid.is_some_and(|uid| uids.insert(uid.to_owned())) {
@@ -78,10 +104,10 @@ pub(crate) async fn export(client: &kube::Client) -> anyhow::Result<Vec<Value>> 
             }
         }
     }
-    Ok(objects)
+    Ok(Export { objects, failures })
 }
 
-async fn list(client: &kube::Client, resource: &ApiResource) -> anyhow::Result<Vec<Value>> {
+async fn list(client: &kube::Client, resource: &ApiResource) -> kube::Result<Vec<Value>> {
     let prefix = match resource.group.is_empty() {
         true => format!("/api/{}", resource.version),
         false => format!("/apis/{}", resource.api_version),
@@ -94,11 +120,8 @@ async fn list(client: &kube::Client, resource: &ApiResource) -> anyhow::Result<V
             false => format!("&continue={}", percent_encode(&token)),
         };
         let path = format!("{prefix}/{}?limit={PAGE}{query}", resource.plural);
-        let request = http::Request::get(path).body(Vec::new())?;
-        let mut page: Value = client
-            .request(request)
-            .await
-            .with_context(|| format!("cannot list {}.{}", resource.plural, resource.group))?;
+        let request = http::Request::get(path).body(Vec::new());
+        let mut page: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
         if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
             items.extend(found.into_iter().map(|mut item| {
                 item["apiVersion"] = resource.api_version.clone().into();
