@@ -57,7 +57,11 @@ pub(crate) async fn apply_quietly(
     apply_with(connection, objects, |_| {}).await
 }
 
-async fn apply_with(
+/// Same as [`apply`], with a line per object to `report`.
+///
+/// # Errors
+/// Same as [`apply`].
+pub(crate) async fn apply_with(
     connection: &Connection,
     objects: &[Value],
     report: impl Fn(&str),

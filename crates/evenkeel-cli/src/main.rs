@@ -34,6 +34,8 @@ mod operator;
 
 mod output;
 
+mod plan;
+
 mod process;
 
 mod run;
@@ -90,6 +92,8 @@ enum Command {
     Trigger(operator::control::Trigger),
     /// Check the samples of an operator and find breaking changes of its CRDs
     Check(check::Check),
+    /// Show what a new build of an operator would write to a cluster
+    Plan(plan::Plan),
     /// Check the setup of this machine and project
     Doctor(doctor::Doctor),
     /// Print a script that completes commands in a shell
@@ -149,6 +153,7 @@ fn main() -> ExitCode {
         Command::Resume(command) => operator::control::pause(&command, false),
         Command::Trigger(command) => operator::control::trigger(&command),
         Command::Check(command) => block_on(check::run(&command)),
+        Command::Plan(command) => block_on_many(plan::run(&command)),
         Command::Doctor(command) => block_on(doctor::run(&command)),
         Command::Completions(command) => completions::run(&command, Arguments::command()),
         Command::Envtest(command) => envtest::run(&command),

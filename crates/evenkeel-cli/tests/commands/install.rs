@@ -1,5 +1,6 @@
 //! `evenkeel install`, `deploy` and their opposites, with the operator of the README.
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
@@ -67,11 +68,16 @@ impl Drop for Running {
     }
 }
 
-/// Runs the operator as its service account.
-async fn run_as_service_account(dir: &TempDir, client: Client) -> Running {
-    let accounts = Api::<ServiceAccount>::namespaced(client, "greeter");
+/// Writes a kubeconfig with a token of a service account.
+pub(crate) async fn account_kubeconfig(
+    dir: &TempDir,
+    client: Client,
+    namespace: &str,
+    name: &str,
+) -> PathBuf {
+    let accounts = Api::<ServiceAccount>::namespaced(client, namespace);
     let request = TokenRequest::default();
-    let token = accounts.create_token_request("greeter", &PostParams::default(), &request).await;
+    let token = accounts.create_token_request(name, &PostParams::default(), &request).await;
     let token = token.unwrap().status.unwrap().token.unwrap();
     let admin = std::fs::read_to_string(dir.kubeconfig()).unwrap();
     let mut kubeconfig = String::new();
@@ -81,7 +87,12 @@ async fn run_as_service_account(dir: &TempDir, client: Client) -> Running {
             None => kubeconfig.push_str(&format!("{line}\n")),
         }
     }
-    let kubeconfig = dir.write("account.kubeconfig", &kubeconfig);
+    dir.write("account.kubeconfig", &kubeconfig)
+}
+
+/// Runs the operator as its service account.
+async fn run_as_service_account(dir: &TempDir, client: Client) -> Running {
+    let kubeconfig = account_kubeconfig(dir, client, "greeter", "greeter").await;
     let mut command = Command::new(operator());
     command.arg("--kubeconfig").arg(kubeconfig);
     command.args(["--leader-elect", "--leader-election-namespace", "greeter"]);

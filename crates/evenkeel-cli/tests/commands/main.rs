@@ -24,6 +24,8 @@ mod new;
 
 mod operator;
 
+mod plan;
+
 mod support;
 
 mod tree;
