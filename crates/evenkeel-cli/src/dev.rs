@@ -174,7 +174,7 @@ impl Session<'_> {
             // Each reconcile is printed below, so the log needs only problems.
             command.env("RUST_LOG", "warn");
         }
-        self.operator = Some(Running::start(&mut command)?);
+        self.operator = Some(Running::start_operator(&mut command)?);
         let identity = match self.dev.as_admin {
             true => "as cluster administrator".to_owned(),
             false => format!("as service account {}/{}", settings.namespace, model.name),

@@ -7,6 +7,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+/// The variable that makes an operator stop when its standard input is closed; see
+/// `evenkeel::manager`.
+const STOP_WITH_STDIN: &str = "EVENKEEL_STOP_WITH_STDIN";
+
 /// How long a process may take to stop.
 const TIMEOUT: Duration = Duration::from_secs(40);
 
@@ -23,7 +27,20 @@ impl Running {
     /// # Errors
     /// If it cannot be started.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let child = command.stdin(Stdio::null()).process_group(0).spawn();
+        Self::spawn(command.stdin(Stdio::null()))
+    }
+
+    /// Same as [`start`](Self::start), for an operator. It also stops if this process is killed: its
+    /// standard input is a pipe that is closed then.
+    ///
+    /// # Errors
+    /// Same as [`start`](Self::start).
+    pub(crate) fn start_operator(command: &mut Command) -> anyhow::Result<Self> {
+        Self::spawn(command.stdin(Stdio::piped()).env(STOP_WITH_STDIN, "1"))
+    }
+
+    fn spawn(command: &mut Command) -> anyhow::Result<Self> {
+        let child = command.process_group(0).spawn();
         let name = command.get_program().to_string_lossy().into_owned();
         Ok(Self(child.with_context(|| format!("cannot run {name}"))?))
     }

@@ -54,7 +54,7 @@ pub(crate) async fn run(run: &Run) -> anyhow::Result<()> {
         command.args(["--context", context]);
     }
     command.args(&run.arguments).env(socket::VARIABLE, socket::path(&name)?);
-    let mut operator = Running::start(&mut command)?;
+    let mut operator = Running::start_operator(&mut command)?;
     loop {
         if let Some(status) = operator.ended() {
             match status.code() {

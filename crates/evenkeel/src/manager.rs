@@ -20,6 +20,8 @@ mod debug;
 
 mod describe;
 
+mod parent;
+
 mod readiness;
 
 mod run;

@@ -131,7 +131,7 @@ impl Session {
         if std::env::var_os("RUST_LOG").is_none() {
             command.env("RUST_LOG", "error");
         }
-        self.operator = Some(Running::start(&mut command)?);
+        self.operator = Some(Running::start_operator(&mut command)?);
         let started = Instant::now();
         let mut idle = Idle::default();
         loop {

@@ -118,6 +118,19 @@ fn sample_is_reconciled_and_the_operator_started_again_on_change() {
 }
 
 #[test]
+fn operator_ends_if_the_command_is_killed() {
+    let dir = TempDir::new("killed");
+    let mut dev = Dev::start(&dir, &[]);
+    dev.progress("is running as service account");
+    assert_eq!(operators(&dir), 1);
+    dev.signal("-KILL");
+    // The operator has the same pipes.
+    dev.stderr.end();
+    dev.stdout.end();
+    assert_eq!(operators(&dir), 0);
+}
+
+#[test]
 fn persisted_objects_are_there_in_the_next_run() {
     let dir = TempDir::new("persist");
     sample(&dir);

@@ -104,6 +104,18 @@ impl Lines {
             }
         }
     }
+
+    /// Waits until no process can print any more.
+    #[track_caller]
+    pub(crate) fn end(&mut self) {
+        loop {
+            match self.0.recv_timeout(TIMEOUT) {
+                Ok(_) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("a process did not end"),
+            }
+        }
+    }
 }
 
 /// A cluster in the background, stopped on drop.

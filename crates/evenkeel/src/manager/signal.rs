@@ -1,4 +1,5 @@
 //! Signals: the first shuts down gracefully, the second exits, as does the end of the grace period.
+//! The end of the command that started the operator counts as the first signal.
 //!
 //! A dedicated thread waits for them: the threads of the program's runtime may all be blocked by a
 //! reconciler that does not await.
@@ -6,6 +7,8 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+
+use super::parent;
 
 /// Time beyond the grace period for the rest of the shutdown.
 const MARGIN: Duration = Duration::from_millis(500);
@@ -39,8 +42,15 @@ async fn listen(ready: oneshot::Sender<()>, grace_period: Option<Duration>, firs
         }
     };
     let _ = ready.send(());
-    signals.next().await;
-    tracing::info!("received signal, shutting down; a second signal exits immediately");
+    tokio::select! {
+        biased;
+        () = signals.next() => {
+            tracing::info!("received signal, shutting down; a second signal exits immediately");
+        }
+        () = parent::ended() => {
+            tracing::warn!("the command that started the operator has ended, shutting down");
+        }
+    }
     first();
     let over = async {
         match grace_period {
