@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::report::{AccessReport, CountedAccess, MinimalRole};
 
@@ -71,6 +71,15 @@ impl Default for Names {
 }
 
 impl Requests {
+    /// Adds other requests of the same access.
+    fn merge(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        match (&mut self.names, other.names) {
+            (Names::Known(names), Names::Known(others)) => names.extend(others),
+            _ => self.names = Names::Any,
+        }
+    }
+
     fn add(&mut self, name: &str) {
         self.count = self.count.saturating_add(1);
         let Names::Known(names) = &mut self.names else { return };
@@ -86,7 +95,7 @@ impl Requests {
 }
 
 /// What requests of the same kind needed, in the terms of RBAC.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Access {
@@ -99,7 +108,7 @@ pub struct Access {
     /// The namespace; empty for cluster-scoped requests and across namespaces.
     pub namespace: String,
     /// The path of a request that is not on a resource; else empty.
-    #[serde(rename = "nonResourceURL", skip_serializing_if = "String::is_empty")]
+    #[serde(rename = "nonResourceURL", default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Whether the request was allowed.
     pub allowed: bool,

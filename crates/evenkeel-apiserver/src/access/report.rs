@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Access, AccessTrail, Names, Requests};
 use crate::authz::{Attributes, PolicyRule, ResourceAttributes};
 use crate::identity::Identity;
 
 /// What a user did, compared with what it may do. Its JSON form is stable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AccessReport {
@@ -29,7 +29,7 @@ pub struct AccessReport {
 }
 
 /// An [`Access`] and its requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CountedAccess {
@@ -40,7 +40,7 @@ pub struct CountedAccess {
     pub count: u64,
     /// The names of the requested objects; empty if there are more than 16, or requests without a
     /// name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl CountedAccess {
 }
 
 /// The rules of a Role, or of a ClusterRole if there is no namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct MinimalRole {
     /// The namespace of the Role; `None` for a ClusterRole.
@@ -69,7 +69,12 @@ impl AccessTrail {
     /// every authenticated user has are left out.
     #[must_use]
     pub fn report(&self, user: &str, granted: &[PolicyRule]) -> AccessReport {
-        let accesses = self.of(user);
+        AccessReport::new(user, self.of(user), granted)
+    }
+}
+
+impl AccessReport {
+    fn new(user: &str, accesses: BTreeMap<Access, Requests>, granted: &[PolicyRule]) -> Self {
         let (used, denied): (Vec<_>, Vec<_>) = accesses
             .into_iter()
             .filter(|(access, _)| !access.is_granted_to_all())
@@ -79,7 +84,7 @@ impl AccessTrail {
             .iter()
             .flat_map(split)
             .filter(|rule| !used.iter().any(|counted| needs(counted, rule)));
-        AccessReport {
+        Self {
             user: user.to_owned(),
             unused: unused.collect(),
             minimal: minimal(used.iter().chain(&denied), granted),
@@ -87,9 +92,30 @@ impl AccessTrail {
             denied,
         }
     }
-}
 
-impl AccessReport {
+    /// Compares the requests of several reports with rules, as if these had been `granted` in all
+    /// namespaces: requests that they do not allow are [`denied`](Self::denied).
+    #[must_use]
+    pub fn merged(
+        user: &str,
+        reports: impl IntoIterator<Item = Self>,
+        granted: &[PolicyRule],
+    ) -> Self {
+        let mut accesses = BTreeMap::<Access, Requests>::new();
+        let requests = reports.into_iter().flat_map(|report| [report.used, report.denied]);
+        for counted in requests.flatten() {
+            let allowed = allows(granted, &counted);
+            let CountedAccess { access, count, resource_names } = counted;
+            let names = match resource_names.is_empty() {
+                true => Names::Any,
+                false => Names::Known(resource_names.into_iter().collect()),
+            };
+            let entry = accesses.entry(Access { allowed, ..access });
+            entry.or_default().merge(Requests { count, names });
+        }
+        Self::new(user, accesses, granted)
+    }
+
     /// Returns whether nothing was denied and nothing was granted in vain.
     #[must_use]
     pub fn is_least_privilege(&self) -> bool {
@@ -141,6 +167,21 @@ fn needs(counted: &CountedAccess, rule: &PolicyRule) -> bool {
             .iter()
             .any(|verb| covers(rule, &Access { verb: (*verb).to_owned(), ..access.clone() }));
     falls_back || covers(rule, access)
+}
+
+/// Returns whether the rules allow all requests.
+fn allows(rules: &[PolicyRule], counted: &CountedAccess) -> bool {
+    let mut covering = rules.iter().filter(|rule| covers(rule, &counted.access));
+    let any = |rule: &PolicyRule| rule.resource_names.is_empty();
+    let names = &counted.resource_names;
+    match names.is_empty() {
+        true => covering.any(any),
+        false => {
+            let covering: Vec<_> = covering.collect();
+            let named = |rule: &&PolicyRule, name| any(rule) || rule.resource_names.contains(name);
+            names.iter().all(|name| covering.iter().any(|rule| named(rule, name)))
+        }
+    }
 }
 
 /// Returns whether the rule covers the access, whatever the names of its objects.
@@ -426,6 +467,47 @@ mod tests {
         }
         let report = trail.report("operator", &granted);
         assert!(report.used[0].resource_names.is_empty(), "too many to list");
+    }
+
+    #[test]
+    fn reports_of_several_tests_are_compared_with_the_rules_of_the_operator() {
+        let report = |requests: &[(&str, &str, &str)]| {
+            let trail = AccessTrail::default();
+            let user = Identity::authenticated("operator", ["x"]);
+            for (verb, resource, name) in requests {
+                let resource = ResourceAttributes {
+                    resource,
+                    namespace: "a",
+                    name,
+                    ..ResourceAttributes::default()
+                };
+                let attributes =
+                    Attributes { user: &user, verb, path: "", resource: Some(resource) };
+                trail.record(&attributes, true);
+            }
+            let report = serde_json::to_string(&trail.report("operator", &[])).unwrap();
+            serde_json::from_str::<AccessReport>(&report).unwrap()
+        };
+        let reports = [
+            report(&[("get", "leases", "lock"), ("create", "leases", "")]),
+            report(&[("get", "leases", "lock"), ("get", "secrets", "other")]),
+        ];
+        let named = |resource: &str, name: &str| PolicyRule {
+            resource_names: vec![name.to_owned()],
+            ..rule(&["get", "create"], "", &[resource])
+        };
+        let granted =
+            [named("leases", "lock"), named("secrets", "own"), rule(&["list"], "", &["pods"])];
+        let merged = AccessReport::merged("web", reports, &granted);
+        let denied = merged.denied.iter().map(|it| (&*it.access.verb, &*it.access.resource));
+        assert_eq!(denied.collect::<Vec<_>>(), [("create", "leases"), ("get", "secrets")]);
+        assert_eq!((merged.used.len(), merged.used[0].count), (1, 2));
+        let unused: Vec<_> = merged.unused.iter().map(ToString::to_string).collect();
+        assert!(unused.contains(&"list pods in API group \"\"".to_owned()), "{unused:?}");
+        assert!(
+            !unused.contains(&"get leases in API group \"\" named lock".to_owned()),
+            "{unused:?}"
+        );
     }
 
     #[test]
