@@ -15,6 +15,7 @@ use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 
+use crate::access::Recorder;
 use crate::account::{self, Account};
 use crate::guard::SpinGuard;
 use crate::rules::Rule;
@@ -28,9 +29,22 @@ pub(crate) enum BackendKind {
 
 /// A running back end.
 pub(crate) enum Backend {
-    Embedded { cluster: Cluster, clock: Option<Clock>, seed: Option<u64> },
-    Real { remote: Remote, cluster: Box<evenkeel_upstream::Cluster>, controllers: bool },
-    Existing { remote: Remote, controllers: bool, nodes: bool },
+    Embedded {
+        recorder: Option<Recorder>,
+        cluster: Cluster,
+        clock: Option<Clock>,
+        seed: Option<u64>,
+    },
+    Real {
+        remote: Remote,
+        cluster: Box<evenkeel_upstream::Cluster>,
+        controllers: bool,
+    },
+    Existing {
+        remote: Remote,
+        controllers: bool,
+        nodes: bool,
+    },
 }
 
 /// A server that is reached over the network.
@@ -86,7 +100,17 @@ impl Backend {
 
     /// Creates a manager with all permissions.
     pub(crate) fn manager(&self, name: &str, namespace: &str, guard: &SpinGuard) -> Manager {
-        self.manager_of(name, namespace, self.client(), guard)
+        let client = match self {
+            // Its requests are distinguished from those of the test by their user.
+            Self::Embedded { cluster, recorder: Some(recorder), .. } => {
+                let user = service_account(namespace, name);
+                recorder.add(&user);
+                let identity = Identity::authenticated(user, ["system:masters"]);
+                kube::Client::new(cluster.server().service_as(identity), "default")
+            }
+            _ => self.client(),
+        };
+        self.manager_of(name, namespace, client, guard)
     }
 
     /// Creates a manager that authenticates as a service account with the permissions in `rules`.
@@ -98,11 +122,14 @@ impl Backend {
         guard: &SpinGuard,
     ) -> Result<(Manager, Option<Account>), BoxError> {
         let (client, account) = match self {
-            Self::Embedded { cluster, .. } => {
+            Self::Embedded { cluster, recorder, .. } => {
                 // Its objects end with the server.
                 Account::create(&cluster.client(), namespace, name, rules).await?;
                 let all = "system:serviceaccounts".to_owned();
                 let user = service_account(namespace, name);
+                if let Some(recorder) = recorder {
+                    recorder.add(&user);
+                }
                 let identity = Identity::authenticated(user, [format!("{all}:{namespace}"), all]);
                 (kube::Client::new(cluster.server().service_as(identity), "default"), None)
             }
@@ -245,6 +272,7 @@ impl BackendKind {
         match self {
             Self::Embedded => {
                 let trail = AccessTrail::default();
+                let recorder = Recorder::from_env(&trail);
                 let builder = if api_only { ApiServer::builder() } else { options.server() };
                 let mut builder = builder.rbac().record_access(trail);
                 if let Some(seed) = options.seed {
@@ -257,7 +285,7 @@ impl BackendKind {
                     Cluster::with_server(server, options)?
                 };
                 let (clock, seed) = (options.clock.clone(), options.seed);
-                Ok(Backend::Embedded { cluster, clock, seed })
+                Ok(Backend::Embedded { recorder, cluster, clock, seed })
             }
             Self::Real(binaries) => {
                 let controllers = !api_only && binaries.kube_controller_manager.is_some();

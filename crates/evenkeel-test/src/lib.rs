@@ -23,6 +23,10 @@
 //! [`Builder::pod_simulations`] sets the [`PodSimulation`] of a pod, [`Builder::delays`] the
 //! duration of each step.
 //!
+//! With the variable `EVENKEEL_TEST_ACCESS_DIR`, the requests of managers under test are written to
+//! that directory, for `evenkeel check --access`. On other back ends than the embedded one, nothing is
+//! recorded.
+//!
 //! ```
 //! use evenkeel::Key;
 //! use evenkeel_test::TestCluster;
@@ -39,6 +43,8 @@
 //! cluster.stop().await;
 //! # }
 //! ```
+
+mod access;
 
 mod account;
 
