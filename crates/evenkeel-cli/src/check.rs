@@ -1,9 +1,14 @@
 //! `evenkeel check`: what would go wrong with the next version of an operator, for CI.
 
+mod conventions;
+
 mod crd;
 
 mod objects;
 
+mod permissions;
+
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
@@ -20,13 +25,16 @@ use crate::target::TargetArgs;
 
 #[derive(Args)]
 #[command(after_help = "\
-Checked are the samples, against the schemas and rules of the CRDs. With --against, the CRDs are
-compared with those in use: of a commit, or of the current cluster, whose objects are validated against
-the new CRDs as well. Nothing is written to the cluster.
+Checked are the samples, against the schemas and rules of the CRDs, and the CRDs, against the API
+conventions of Kubernetes. With --against, the CRDs are compared with those in use: of a commit, or of
+the current cluster, whose objects are validated against the new CRDs as well. Nothing is written to
+the cluster. With --access, the permissions of the operator are compared with those that its tests
+used.
 
 Examples:
   evenkeel check
-  evenkeel check --against cluster --json")]
+  evenkeel check --against cluster --json
+  EVENKEEL_TEST_ACCESS_DIR=$PWD/access cargo test && evenkeel check --access access")]
 pub(crate) struct Check {
     #[command(flatten)]
     source: Source,
@@ -35,6 +43,12 @@ pub(crate) struct Check {
     /// What to compare the CRDs with: `cluster`, or COMMIT:FILE, a file that `evenkeel manifests` wrote
     #[arg(long, value_name = "WHAT")]
     against: Option<String>,
+    /// Directory that tests wrote the requests of the operator to, with EVENKEEL_TEST_ACCESS_DIR
+    #[arg(long, value_name = "DIR")]
+    access: Option<PathBuf>,
+    /// Exit with code 1 also if there are only warnings
+    #[arg(long)]
+    deny_warnings: bool,
     /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -43,10 +57,10 @@ pub(crate) struct Check {
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
-    /// The object or field.
+    /// The object, field or permission.
     place: String,
     problem: String,
-    /// Whether existing objects or clients stop working.
+    /// Whether existing objects, clients or the operator stop working.
     breaking: bool,
 }
 
@@ -54,12 +68,20 @@ impl Finding {
     fn breaking(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { place: place.into(), problem: problem.into(), breaking: true }
     }
+
+    fn warning(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { breaking: false, ..Self::breaking(place, problem) }
+    }
 }
 
-/// Prints the findings. The exit code is 1 if one of them is breaking.
+/// Prints the findings. The exit code is 1 if one of them is breaking, or with `--deny-warnings` if
+/// there is one.
 pub(crate) async fn run(check: &Check) -> anyhow::Result<()> {
     let (model, _) = manifests::describe(&check.source)?;
-    let mut findings = Vec::new();
+    let mut findings: Vec<_> = model.crds.iter().flat_map(conventions::check).collect();
+    if let Some(directory) = &check.access {
+        findings.extend(permissions::check(&model, directory)?);
+    }
     let old = match check.against.as_deref() {
         None => Vec::new(),
         Some("cluster") => cluster_crds(&check.target, &model.crds).await?,
@@ -101,7 +123,7 @@ fn report(check: &Check, findings: &[Finding]) -> anyhow::Result<()> {
             }
         })?;
     }
-    if findings.iter().any(|finding| finding.breaking) {
+    if findings.iter().any(|finding| finding.breaking || check.deny_warnings) {
         std::process::exit(1);
     }
     output::progress(&format!("No breaking changes found, {} warnings.", findings.len()));

@@ -90,7 +90,7 @@ enum Command {
     Resume(operator::control::Pause),
     /// Reconcile an object now
     Trigger(operator::control::Trigger),
-    /// Check the samples of an operator and find breaking changes of its CRDs
+    /// Check the samples, CRDs and permissions of an operator
     Check(check::Check),
     /// Show what a new build of an operator would write to a cluster
     Plan(plan::Plan),

@@ -102,11 +102,7 @@ fn schemas(place: &str, old: &Value, new: &Value, findings: &mut Vec<Finding>) {
     };
     let known = rules(old);
     for rule in rules(new).into_iter().filter(|rule| !known.contains(rule)) {
-        findings.push(Finding {
-            place: place.to_owned(),
-            problem: format!("the rule {rule:?} was added"),
-            breaking: false,
-        });
+        findings.push(Finding::warning(place, format!("the rule {rule:?} was added")));
     }
     let empty = Map::new();
     let properties = |schema: &Value| schema["properties"].as_object().cloned();

@@ -26,7 +26,9 @@ fn samples_are_validated_by_the_schema() {
     dir.write("samples/b.yaml", &format!("{sample}spec: {{}}\n"));
     let output = check(&dir, &["--json"]);
     assert_eq!(output.code, Some(1), "{output:?}");
-    let finding: Value = serde_json::from_str(&output.stdout).unwrap();
+    let lines = output.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let breaking: Vec<_> = lines.filter(|finding| finding["breaking"] == true).collect();
+    let [finding] = &*breaking else { panic!("{output:?}") };
     assert_eq!(finding["place"], "samples/b.yaml");
     assert!(finding["problem"].as_str().unwrap().contains("spec.name"), "{finding}");
 }
@@ -90,4 +92,59 @@ fn crds_of_a_commit_are_compared_with_the_next_version() {
     let output = check(&dir, &["--against", "HEAD"]);
     assert_eq!(output.code, Some(2));
     assert!(output.stderr.contains("COMMIT:FILE"), "{output:?}");
+}
+
+#[test]
+fn api_conventions_are_warnings() {
+    let dir = TempDir::new("conventions");
+    let output = check(&dir, &[]).success();
+    let expected = "warning: greetings.example.com v1: there is no status";
+    assert!(output.stdout.contains(expected), "{output:?}");
+    let output = check(&dir, &["--deny-warnings"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+}
+
+/// Returns an access report of a test, as evenkeel-test writes it.
+pub(crate) fn access_report(user: &str, used: &[(&str, &str, &str)]) -> String {
+    let used = used.iter().map(|(verb, group, resource)| {
+        json!({
+            "apiGroup": group, "resource": resource, "verb": verb, "namespace": "default",
+            "allowed": true, "count": 1,
+        })
+    });
+    let used: Vec<_> = used.collect();
+    let user = format!("system:serviceaccount:default:{user}");
+    json!({"user": user, "used": used, "denied": [], "unused": [], "minimal": []}).to_string()
+}
+
+/// Requests that use all permissions of the operator but one.
+pub(crate) const REQUESTS: &[(&str, &str, &str)] = &[
+    ("watch", "example.com", "greetings"),
+    ("patch", "example.com", "greetings"),
+    ("watch", "", "configmaps"),
+    ("patch", "", "configmaps"),
+    ("create", "", "configmaps"),
+];
+
+#[test]
+fn permissions_are_compared_with_the_requests_of_tests() {
+    let dir = TempDir::new("access");
+    std::fs::create_dir_all(dir.0.join("access")).unwrap();
+    let output = check(&dir, &["--access", "access"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("access has no requests of greeter"), "{output:?}");
+
+    dir.write("access/a.json", &access_report("other", &[("delete", "", "pods")]));
+    dir.write("access/b.json", &access_report("greeter", REQUESTS));
+    let output = check(&dir, &["--access", "access"]).success();
+    let found: Vec<_> = output.stdout.lines().filter(|line| line.contains("API group")).collect();
+    let unused = "warning: patch greetings/status in API group \"example.com\": granted and used by \
+                  no test";
+    assert_eq!(found, [unused], "{output:?}");
+
+    dir.write("access/c.json", &access_report("greeter", &[("delete", "", "configmaps")]));
+    let output = check(&dir, &["--access", "access"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let missing = "error: delete configmaps in API group \"\": used by a test and not granted";
+    assert!(output.stdout.contains(missing), "{output:?}");
 }

@@ -5,16 +5,21 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
+use crate::check::{REQUESTS, access_report};
 use crate::support::{Lines, TempDir, command, operator, run};
 
-/// Writes a `cargo` that reports an executable, or fails if there is a file `broken`.
+/// Writes a `cargo` that reports an executable, or fails if there is a file `broken`. Its tests record
+/// the requests of the operator.
 pub(crate) fn write_cargo(dir: &TempDir) {
     let bin = dir.0.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
     let message = json!({"reason": "compiler-artifact", "executable": operator()});
+    let report = access_report("greeter", REQUESTS);
     let script = format!(
         "#!/bin/sh\n[ -e broken ] && exit 1\ncase $1 in\nbuild) echo '{message}' ;;\n\
          --version) echo cargo ;;\n\
+         test) mkdir -p $EVENKEEL_TEST_ACCESS_DIR\n\
+         echo '{report}' > $EVENKEEL_TEST_ACCESS_DIR/a.json ;;\n\
          *) exec {} ;;\nesac\n",
         operator().display()
     );

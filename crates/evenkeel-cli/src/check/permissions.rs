@@ -1,0 +1,96 @@
+//! The permissions of an operator, compared with the requests that its tests recorded.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use evenkeel_apiserver::{AccessReport, PolicyRule};
+use serde_json::Value;
+
+use super::Finding;
+use crate::manifests::model::Model;
+
+/// Groups and resources that the library itself needs in a cluster and not in tests: events, and the
+/// certificates of webhooks.
+const OF_THE_LIBRARY: &[(&str, &str)] = &[
+    ("events.k8s.io", "events"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+];
+
+/// Compares the permissions of the operator with the access reports in a directory.
+///
+/// # Errors
+/// If there are none of this operator, or a file is invalid.
+pub(super) fn check(model: &Model, directory: &Path) -> anyhow::Result<Vec<Finding>> {
+    let mut reports = read(directory)?;
+    // The users of tests are service accounts with the names of their managers.
+    reports.retain(|report| report.user.rsplit(':').next() == Some(&*model.name));
+    if reports.is_empty() {
+        bail!(
+            "{} has no requests of {name}\n\
+             hint: record them with `EVENKEEL_TEST_ACCESS_DIR=DIR cargo test`; the manager under test \
+             is called {name}",
+            directory.display(),
+            name = model.name
+        );
+    }
+    let cluster = rules(&model.rules)?;
+    let all = [cluster.clone(), rules(&model.namespace_rules)?].concat();
+    let mut findings = BTreeSet::new();
+    for denied in AccessReport::merged(&model.name, reports.clone(), &all).denied {
+        let access = denied.access;
+        let rule = PolicyRule {
+            verbs: vec![access.verb],
+            api_groups: vec![access.api_group],
+            resources: vec![access.resource],
+            ..PolicyRule::default()
+        };
+        findings.insert((
+            rule.to_string(),
+            "used by a test and not granted; add it with ManagerBuilder::rule",
+            true,
+        ));
+    }
+    // Leader election and certificates need those of the operator's own namespace.
+    for rule in AccessReport::merged(&model.name, reports, &cluster).unused {
+        if !is_of_the_library(&rule) {
+            findings.insert((rule.to_string(), "granted and used by no test", false));
+        }
+    }
+    let finding = |(place, problem, breaking): (String, &str, bool)| match breaking {
+        true => Finding::breaking(place, problem),
+        false => Finding::warning(place, problem),
+    };
+    Ok(findings.into_iter().map(finding).collect())
+}
+
+/// Whether a rule of one verb and resource is used by the library only.
+fn is_of_the_library(rule: &PolicyRule) -> bool {
+    let (groups, resources) = (rule.api_groups.first(), rule.resources.first());
+    let (Some(group), Some(resource)) = (groups, resources) else { return false };
+    // Checked by admission, without a request of its own.
+    resource.ends_with("/finalizers") || OF_THE_LIBRARY.contains(&(group, resource))
+}
+
+fn rules(rules: &[Value]) -> anyhow::Result<Vec<PolicyRule>> {
+    let rules = rules.iter().cloned().map(serde_json::from_value).collect::<Result<_, _>>();
+    rules.context("the operator described an invalid rule")
+}
+
+fn read(directory: &Path) -> anyhow::Result<Vec<AccessReport>> {
+    let failed = || format!("cannot read {}", directory.display());
+    let entries = directory.read_dir().with_context(failed)?;
+    let paths: std::io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut paths = paths.with_context(failed)?;
+    paths.retain(|path| path.extension().is_some_and(|it| it == "json"));
+    paths.sort();
+    let mut reports = Vec::new();
+    for path in paths {
+        let failed = || format!("cannot read {}", path.display());
+        let text = std::fs::read_to_string(&path).with_context(failed)?;
+        reports.push(serde_json::from_str(&text).with_context(failed)?);
+    }
+    Ok(reports)
+}
