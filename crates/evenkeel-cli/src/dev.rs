@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::build::{self, BuildArgs};
 use crate::cluster;
 use crate::manifests::Source;
-use crate::operator::socket;
+use crate::operator::socket::{self, Operator};
 use crate::output::progress;
 use crate::process::Running;
 use crate::signals::StopSignals;
@@ -60,6 +60,11 @@ pub(crate) struct Dev {
 
 /// The time between two checks of the sources and the process.
 const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long an operator may take to serve its webhooks before the samples are created, and the time
+/// between two checks.
+const READY_TIMEOUT: Duration = Duration::from_secs(15);
+const READY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What is running, and what was applied.
 struct Session<'a> {
@@ -180,10 +185,30 @@ impl Session<'_> {
             false => format!("as service account {}/{}", settings.namespace, model.name),
         };
         progress(&format!("{} is running {identity} ({:.1?}).", model.name, started.elapsed()));
-        self.reporter = Some(report::Reporter::start(&model.name, path));
+        self.reporter = Some(report::Reporter::start(&model.name, path.clone()));
         if !self.has_samples {
             self.has_samples = true;
+            if model.webhooks.is_some() {
+                self.wait_until_ready(&Operator::at(&model.name, path)).await?;
+            }
             self.create_samples().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the operator serves its webhooks: samples that are created before have no
+    /// defaults. An operator that ends or is not ready in time has reported why.
+    async fn wait_until_ready(&mut self, operator: &Operator) -> anyhow::Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < READY_TIMEOUT
+            && self.operator.as_mut().is_some_and(|it| it.ended().is_none())
+        {
+            let operator = operator.clone();
+            let status = tokio::task::spawn_blocking(move || operator.status()).await?;
+            if status.is_ok_and(|status| status["ready"] == true) {
+                break;
+            }
+            tokio::time::sleep(READY_INTERVAL).await;
         }
         Ok(())
     }

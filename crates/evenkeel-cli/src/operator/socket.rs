@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The variable that makes an operator serve a socket; see `evenkeel::manager`.
 pub(crate) const VARIABLE: &str = "EVENKEEL_DEBUG_SOCKET";
@@ -50,6 +50,7 @@ pub(crate) fn path(operator: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// An operator with a debug socket.
+#[derive(Clone)]
 pub(crate) struct Operator {
     path: PathBuf,
     /// Its name.
@@ -140,5 +141,13 @@ impl Operator {
             Ok(())
         })?;
         Ok(lines)
+    }
+
+    /// Returns whether the operator is ready, and its controllers with their counts.
+    ///
+    /// # Errors
+    /// Same as [`stream`](Self::stream).
+    pub(crate) fn status(&self) -> anyhow::Result<Value> {
+        Ok(self.request(&json!({"method": "status"}))?.pop().unwrap_or_default())
     }
 }

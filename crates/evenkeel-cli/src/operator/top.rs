@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::socket::Operator;
 use super::{OperatorArgs, short, table};
@@ -28,7 +28,7 @@ pub(crate) fn run(top: &Top) -> anyhow::Result<()> {
     let once = top.once || top.operator.json || !std::io::stdout().is_terminal();
     let mut before = None;
     loop {
-        let status = operator.request(&json!({"method": "status"}))?.pop().unwrap_or_default();
+        let status = operator.status()?;
         if top.operator.json {
             return output::print(&format!("{status}\n"));
         }
@@ -91,6 +91,8 @@ fn render(status: &Value, before: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

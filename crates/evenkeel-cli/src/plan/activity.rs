@@ -24,12 +24,11 @@ pub(super) struct Activity {
 impl Activity {
     /// Requests the state of an operator through its debug socket.
     pub(super) fn of(operator: &Operator) -> Self {
-        let request = |method: &str| operator.request(&json!({"method": method}));
-        let (Ok(status), Ok(items)) = (request("status"), request("queue")) else {
+        let queue = operator.request(&json!({"method": "queue"}));
+        let (Ok(status), Ok(items)) = (operator.status(), queue) else {
             // It is starting.
             return Self { busy: true, ..Self::default() };
         };
-        let status = status.into_iter().next().unwrap_or_default();
         Self::parse(&status, &items)
     }
 

@@ -1,19 +1,27 @@
 //! `evenkeel dev`, with a stand-in for Cargo.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use evenkeel::kube::Api;
+use evenkeel::kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use evenkeel::kube::core::GroupVersionKind;
 use serde_json::json;
 
 use crate::check::{REQUESTS, access_report};
-use crate::support::{Lines, TempDir, command, operator, run};
+use crate::support::{Lines, TempDir, block_on, client, command, example, operator, run};
 
 /// Writes a `cargo` that reports an executable, or fails if there is a file `broken`. Its tests record
 /// the requests of the operator.
 pub(crate) fn write_cargo(dir: &TempDir) {
+    write_cargo_of(dir, operator());
+}
+
+fn write_cargo_of(dir: &TempDir, operator: &Path) {
     let bin = dir.0.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
-    let message = json!({"reason": "compiler-artifact", "executable": operator()});
+    let message = json!({"reason": "compiler-artifact", "executable": operator});
     let report = access_report("greeter", REQUESTS);
     let script = format!(
         "#!/bin/sh\n[ -e broken ] && exit 1\ncase $1 in\nbuild) echo '{message}' ;;\n\
@@ -21,7 +29,7 @@ pub(crate) fn write_cargo(dir: &TempDir) {
          test) mkdir -p $EVENKEEL_TEST_ACCESS_DIR\n\
          echo '{report}' > $EVENKEEL_TEST_ACCESS_DIR/a.json ;;\n\
          *) exec {} ;;\nesac\n",
-        operator().display()
+        operator.display()
     );
     let path = bin.join("cargo");
     std::fs::write(&path, script).unwrap();
@@ -37,7 +45,11 @@ struct Dev {
 
 impl Dev {
     fn start(dir: &TempDir, arguments: &[&str]) -> Self {
-        write_cargo(dir);
+        Self::start_operator(dir, operator(), arguments)
+    }
+
+    fn start_operator(dir: &TempDir, operator: &Path, arguments: &[&str]) -> Self {
+        write_cargo_of(dir, operator);
         let path = format!("{}:{}", dir.0.join("bin").display(), std::env::var("PATH").unwrap());
         let mut command = command(&dir.0, &[&["dev"], arguments].concat());
         command.env("PATH", path).env("XDG_RUNTIME_DIR", &dir.0);
@@ -120,6 +132,47 @@ fn sample_is_reconciled_and_the_operator_started_again_on_change() {
     assert!(!dir.kubeconfig().exists());
     let left = dir.0.join("evenkeel").read_dir().unwrap().count();
     assert_eq!(left, 0, "sockets and credentials should be deleted");
+}
+
+#[test]
+fn webhooks_are_called_for_samples_and_after_a_restart() {
+    let dir = TempDir::new("dev-webhooks");
+    dir.write("main.rs", "");
+    std::fs::create_dir_all(dir.0.join("samples")).unwrap();
+    dir.write(
+        "samples/tenant.yaml",
+        "apiVersion: example.com/v1\nkind: Tenant\nmetadata: {name: acme, namespace: default}\n\
+         spec: {owner: ada@example.com}\n",
+    );
+    let mut dev = Dev::start_operator(&dir, &example("tenant"), &[]);
+    dev.progress("is running as service account tenants/tenants");
+    dev.progress("Tenant default/acme created");
+    block_on(async {
+        let gvk = GroupVersionKind::gvk("example.com", "v1", "Tenant");
+        let resource = ApiResource::from_gvk(&gvk);
+        let client = client(&dir).await;
+        let tenants = Api::<DynamicObject>::namespaced_with(client, "default", &resource);
+        assert_eq!(tenants.get("acme").await.unwrap().data["spec"]["tier"], "free");
+        let parameters = PatchParams::default();
+        let rename = Patch::Merge(json!({"spec": {"owner": "bob@example.com"}}));
+        let error = tenants.patch("acme", &parameters, &rename).await.unwrap_err().to_string();
+        assert!(error.contains("it cannot be changed"), "{error}");
+
+        // The next process listens on another port.
+        dir.write("main.rs", "// changed");
+        dev.progress("A source file has changed.");
+        dev.progress("is running as service account");
+        let error = loop {
+            let error = tenants.patch("acme", &parameters, &rename).await.unwrap_err().to_string();
+            if !error.contains("failed calling webhook") {
+                break error;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert!(error.contains("it cannot be changed"), "{error}");
+    });
+    dev.signal("-TERM");
+    assert!(dev.child.wait().unwrap().success());
 }
 
 #[test]

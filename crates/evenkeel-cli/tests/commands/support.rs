@@ -154,6 +154,11 @@ pub(crate) async fn client(dir: &TempDir) -> evenkeel::kube::Client {
     evenkeel::kube::Client::try_from(config).unwrap()
 }
 
+/// Returns the executable of an example operator.
+pub(crate) fn example(name: &str) -> PathBuf {
+    operator().with_file_name(name)
+}
+
 /// Returns the executable of the README's operator, which is an example of this workspace.
 pub(crate) fn operator() -> &'static Path {
     static OPERATOR: OnceLock<PathBuf> = OnceLock::new();
