@@ -76,6 +76,11 @@ pattern!(GENERATED, r"\b((?:[a-z0-9-]+-)?gen[0-9]*-)[bcdfghjklmnpqrstvwxz2456789
 pattern!(NODE_PORT, r":(3[0-2][0-9]{3})/");
 pattern!(PORT_IN_TEXT, r"(nodePort:(?: \{[A-Z]+ )?)3[0-2][0-9]{3}\b");
 pattern!(SELF_TYPE, r"\bselfType[0-9]+");
+// A field inside of a map, or a whole map, whose keys upstream checks in random order.
+pattern!(
+    MAP_FIELD,
+    r"\[[^\]]*[^0-9\]][^\]]*\]|\b(labels|annotations|matchLabels|nodeSelector|requests|limits)$"
+);
 // Upstream names the four most expensive rules of a schema; which of several with the same cost
 // depends on the random order of Go's maps.
 pattern!(EXPENSIVE, r"\S+(: Forbidden: contributed to estimated rule cost total)");
@@ -308,18 +313,20 @@ const RANDOM: [&str; 5] = [
 ];
 
 /// Sorts causes and conflicts that kube-apiserver returns in the random order of Go's maps: those
-/// for custom resources and CRDs, conflicts of an apply, and those in [`RANDOM`]. The order of other
-/// causes is deterministic and compared.
+/// for custom resources and CRDs, conflicts of an apply, those about the entries of a map, and those in
+/// [`RANDOM`]. The order of other causes is deterministic and compared.
 fn sort_causes(status: &mut Value) {
     let group = status.pointer("/details/group").and_then(Value::as_str).unwrap_or_default();
     let message = status.get("message").and_then(Value::as_str).unwrap_or_default();
     let causes = status.pointer("/details/causes").and_then(Value::as_array);
     let is_conflict = |cause: &Value| cause["reason"] == "FieldManagerConflict";
+    let is_of_map =
+        |cause: &Value| cause["field"].as_str().is_some_and(|it| MAP_FIELD.is_match(it));
     let random = group.ends_with(".test")
         || group == "apiextensions.k8s.io"
         // The superfluous metric sources of a HorizontalPodAutoscaler are also read from a map.
         || group == "autoscaling"
-        || causes.is_some_and(|causes| causes.iter().any(is_conflict))
+        || causes.is_some_and(|causes| causes.iter().any(|it| is_conflict(it) || is_of_map(it)))
         || RANDOM.iter().any(|text| message.contains(text));
     if !random {
         return;

@@ -126,3 +126,18 @@ fn one_of_several_expensive_rules_is_not_named() {
     assert_eq!(seen[0], seen[1]);
     assert!(seen[0]["message"].as_str().unwrap().contains("a.b: Forbidden: no"));
 }
+
+#[test]
+fn causes_about_the_entries_of_a_map_are_sorted() {
+    let status = |fields: [&str; 2]| {
+        let causes = fields.map(|field| json!({"field": field}));
+        json!({"message": "x is invalid", "details": {"kind": "Pod", "causes": causes}})
+    };
+    let same = |fields: [&str; 2]| {
+        let seen = of(&[status(fields), status([fields[1], fields[0]])]);
+        seen[0] == seen[1]
+    };
+    assert!(same(["spec.resources.requests[cpu]", "spec.resources.requests[memory]"]));
+    assert!(same(["metadata.labels", "spec.name"]));
+    assert!(!same(["spec.containers[0].name", "spec.containers[1].name"]));
+}
