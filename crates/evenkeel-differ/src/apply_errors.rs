@@ -21,7 +21,8 @@ fn parse_errors(message: &str) -> Option<(&str, Vec<&str>)> {
     if let Some((doing, lines)) = message.split_once("errors:\n  ") {
         return Some((doing, lines.split("\n  ").collect()));
     }
-    let at = message.find(": .")? + 2;
+    // Without an operation, the message begins with the path.
+    let at = if message.starts_with('.') { 0 } else { message.find(": .")? + 2 };
     Some((&message[..at], vec![&message[at..]]))
 }
 
@@ -86,5 +87,6 @@ mod tests {
             assert!(!are_equivalent(&message(a), &message(b)), "{a:?} {b:?}");
         }
         assert!(!are_equivalent(&message(&[bogus]), &message(&[bogus]).replace("ns/d", "ns/e")));
+        assert!(are_equivalent(bogus, other) && !are_equivalent(bogus, in_metadata));
     }
 }

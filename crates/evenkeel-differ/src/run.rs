@@ -302,7 +302,7 @@ impl State {
                     response.body.to_string().contains(&expand_text(text, &self.variables))
                 });
             let expired = Instant::now() >= deadline;
-            if expired && is_real && !matched && until.unless_null.is_none() {
+            if expired && is_real && !matched && !until.may_time_out {
                 return Err(RunError::Unmatched { step: at + 1 });
             }
             if matched || cannot_match || expired {

@@ -144,10 +144,13 @@ pub struct Until {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contains_all: Vec<String>,
     /// A saved value without which the response cannot match: if it is null, the request is sent
-    /// once. Generated sequences use it for CRDs, some of which never work (a conversion may fail), so
-    /// the timeout of such a step is not an error.
+    /// once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless_null: Option<String>,
+    /// The timeout is not an error. Some generated CRDs never work, or are never deleted since the
+    /// conversion of their objects fails.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_time_out: bool,
 }
 
 /// Why a file is not a valid sequence.

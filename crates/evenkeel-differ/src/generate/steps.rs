@@ -659,6 +659,7 @@ impl<'a> Generator<'a> {
         let mut wait = wait_for(path.to_owned());
         if let Some(until) = &mut wait.until {
             until.unless_null = Some("crd".to_owned());
+            until.may_time_out = true;
         }
         self.steps.push(wait);
         let object = |random: &mut Random, name: &str| {

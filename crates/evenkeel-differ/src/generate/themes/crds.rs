@@ -167,6 +167,7 @@ impl CrdLifecycle<'_> {
             status: Some(200),
             contains: Some("${revision}".to_owned()),
             unless_null: Some("revision".to_owned()),
+            may_time_out: true,
             ..Until::default()
         }
     }
@@ -407,7 +408,7 @@ impl CrdLifecycle<'_> {
         for version in VERSIONS {
             let mut step = get(format!("/openapi/v3/apis/${{group}}/{version}"));
             step.facts = Some(Scope::Own);
-            step.until = Some(Until { status: Some(404), ..Until::default() });
+            step.until = Some(Until { status: Some(404), may_time_out: true, ..Until::default() });
             self.steps.push(step);
         }
     }

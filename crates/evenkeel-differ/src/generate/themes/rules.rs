@@ -26,6 +26,7 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
         status: Some(200),
         contains: contains.map(str::to_owned),
         unless_null: Some("served".to_owned()),
+        may_time_out: true,
         ..Until::default()
     };
     let mut established = get(format!("{CRDS}/things.${{group}}"));
