@@ -89,7 +89,8 @@ impl Selection {
     fn controllers(&self, inner: &Inner) -> Result<Vec<ControllerHandle>> {
         let all = inner.environment.controllers();
         let found: Vec<_> = all.iter().filter(|it| self.has_controller(it)).cloned().collect();
-        if found.is_empty() {
+        // An operator with webhooks only has no controllers.
+        if found.is_empty() && (self.controller.is_some() || self.kind.is_some()) {
             let names: Vec<_> = all.iter().map(ControllerHandle::name).collect();
             return Err(format!("no such controller; there are {}", names.join(", ")).into());
         }
