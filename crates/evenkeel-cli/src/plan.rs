@@ -23,7 +23,7 @@ use clap::Args;
 
 use crate::build::{self, BuildArgs};
 use crate::manifests::{self, Source};
-use crate::output::progress;
+use crate::output::{self, progress};
 use crate::signals::StopSignals;
 use crate::target::TargetArgs;
 use session::{End, Session};
@@ -141,9 +141,12 @@ async fn print_plan(plan: &Plan) -> anyhow::Result<bool> {
         // Reported below, after what it wrote.
         End::Exited(_) => {}
     }
-    print::plan(&changes, plan.json)?;
+    print::changes(&changes, plan.json)?;
     if let End::Exited(status) = end {
         bail!("the plan is incomplete: the operator ended ({status})");
+    }
+    if !plan.json {
+        output::print(&print::summary(&changes))?;
     }
     Ok(!changes.is_empty())
 }

@@ -10,15 +10,12 @@ use crate::output;
 ///
 /// # Errors
 /// If stdout cannot be written to.
-pub(super) fn plan(changes: &[Change], json: bool) -> anyhow::Result<()> {
+pub(super) fn changes(changes: &[Change], json: bool) -> anyhow::Result<()> {
     for change in changes {
         output::print(&match json {
             true => format!("{}\n", line(change)),
             false => block(change)?,
         })?;
-    }
-    if !json {
-        output::print(&summary(changes))?;
     }
     Ok(())
 }
@@ -126,8 +123,8 @@ fn block(change: &Change) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Returns the number of changes.
-fn summary(changes: &[Change]) -> String {
+/// Returns the number of changes, for a plan that is complete.
+pub(super) fn summary(changes: &[Change]) -> String {
     if changes.is_empty() {
         return "No writes.\n".to_owned();
     }

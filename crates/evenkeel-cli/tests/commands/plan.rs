@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use crate::install::{account_kubeconfig, greeting, greetings};
 use crate::operator::{Running, create_greeting};
-use crate::support::{Background, Output, TempDir, block_on, client, command, operator, run};
+use crate::support::{
+    Background, Output, TempDir, block_on, client, command, example, operator, run,
+};
 
 /// Creates a user that can only read the cluster, and returns its kubeconfig.
 fn reader(dir: &TempDir) -> PathBuf {
@@ -117,6 +119,27 @@ fn copy_keeps_what_the_operator_wrote_before() {
     assert!(text.starts_with("update ConfigMap default/ada\n"), "{text}");
     assert!(text.contains("\n-  text: Bye\n+  text: Hello, Ada!\n"), "{text}");
     assert!(text.ends_with("Plan: 1 to update.\n"), "{text}");
+}
+
+#[test]
+fn operator_with_webhooks_only_becomes_idle_and_its_certificates_are_no_writes() {
+    let dir = TempDir::new("plan-webhooks");
+    let _cluster = Background::start(&dir, &[]);
+    let binary = example("tenant");
+    let arguments = ["plan", "--detailed-exitcode", "--binary", binary.to_str().unwrap()];
+    let output = run(&dir.0, &arguments).success();
+    assert_eq!(output.stdout, "No writes.\n", "{output:?}");
+    assert!(!output.stderr.contains("was not idle"), "{output:?}");
+}
+
+#[test]
+fn plan_of_an_operator_that_ends_is_incomplete() {
+    let dir = TempDir::new("plan-ended");
+    let _cluster = Background::start(&dir, &[]);
+    let binary = operator().to_str().unwrap();
+    let output = run(&dir.0, &["plan", "--binary", binary, "--", "--no-such-flag"]);
+    assert_eq!((output.code, &*output.stdout), (Some(2), ""), "{output:?}");
+    assert!(output.stderr.contains("the plan is incomplete: the operator ended"), "{output:?}");
 }
 
 #[test]
