@@ -206,6 +206,7 @@ pub use env::{DeclarationError, Env, EnvBuilder, FunctionCost, TypeProvider};
 pub use error::{Error, ErrorKind};
 pub use explain::Explanation;
 pub use library::kubernetes;
+pub use parser::is_reserved;
 pub use program::{Activation, Evaluation, Limits, Program};
 pub use source::{Issue, Issues, Location};
 pub use types::{Opaque as OpaqueType, Type};

@@ -43,6 +43,7 @@ const MAX_SIZE: usize = 100_000;
 /// The variable in which comprehensions accumulate.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
+/// Words that are not identifiers.
 const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -66,6 +67,18 @@ const RESERVED: [&str; 21] = [
     "void",
     "while",
 ];
+
+/// Returns whether a word cannot be an identifier, because it is a keyword of the language or
+/// reserved for one.
+///
+/// ```
+/// assert!(evenkeel_cel::is_reserved("in"));
+/// assert!(!evenkeel_cel::is_reserved("self"));
+/// ```
+#[must_use]
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word)
+}
 
 /// Parses an expression; the tree has no types yet.
 pub(crate) fn parse(text: &str, syntax: Syntax) -> Result<Ast, Issues> {
@@ -382,7 +395,7 @@ impl Parser<'_> {
         }
         self.at += 1;
         let id = self.text_of(token);
-        if RESERVED.contains(&id) {
+        if is_reserved(id) {
             let message = format!("reserved identifier: {id}");
             return Ok(self.invalid(first.start, message));
         }

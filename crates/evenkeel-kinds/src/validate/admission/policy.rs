@@ -96,30 +96,7 @@ fn policy(errs: &mut Errors, spec: &Value, old: Option<&Value>, mutating: bool) 
 }
 
 fn is_cel_identifier(name: &str) -> bool {
-    const RESERVED: &[&str] = &[
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    names::c_identifier(name).is_empty() && !RESERVED.contains(&name)
+    names::c_identifier(name).is_empty() && !evenkeel_cel::is_reserved(name)
 }
 
 fn param_kind(errs: &mut Errors, path: Path<'_>, param: &Value) {

@@ -186,7 +186,7 @@ impl ObjectBuilder<'_> {
     fn add(&mut self, property: &str, declared: Declared) {
         let Some(escaped) = escape(property) else { return };
         let field = Field { json: property.into(), schema: declared.schema.clone() };
-        if is_reserved(property) {
+        if evenkeel_cel::is_reserved(property) {
             // Reserved words can also be used as they are, but then their size is not known.
             self.fields.insert(property.into(), field.clone());
         }
@@ -227,7 +227,7 @@ fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.as_bytes()[0].is_ascii_digit() {
         return None;
     }
-    if is_reserved(name) {
+    if evenkeel_cel::is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let mut escaped = String::with_capacity(name.len());
@@ -245,33 +245,6 @@ fn escape(name: &str) -> Option<String> {
         rest = &rest[length..];
     }
     Some(escaped)
-}
-
-fn is_reserved(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    RESERVED.contains(&name)
 }
 
 #[cfg(test)]
