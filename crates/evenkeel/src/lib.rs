@@ -147,6 +147,8 @@ pub mod otel;
 
 pub mod manifest;
 
+pub mod schema;
+
 pub use cache::event::ObjectEvent;
 pub use child::{AdoptError, OperationResult, child_name};
 pub use clock::Clock;
