@@ -88,25 +88,48 @@ impl LeaderElectionHandle {
         self.0.state.lock().slow_paths
     }
 
-    /// Checks the election, for liveness probes: it fails if this process holds a lease that it could
+    /// Checks the election, for readiness probes: it fails if this process holds a lease that it could
     /// not renew and still runs, and if a standby has not reached the API server for as long.
     ///
     /// # Errors
     /// Why it fails.
     pub fn check(&self) -> Result<(), String> {
+        self.check_leader()?;
         let state = self.0.state.lock();
-        let silent = self.0.clock.now().saturating_sub(state.contact);
-        if silent <= self.0.limit || matches!(state.phase, Phase::Idle) {
-            return Ok(());
-        }
-        let (lease, silent) = (&self.0.lease, silent.as_secs());
-        Err(match &state.phase {
-            Phase::Lost(lost) => format!("leader election lost: {lost}"),
-            Phase::Leader => format!("failed to renew leadership on Lease {lease} for {silent} s"),
-            Phase::Standby | Phase::Idle => {
-                format!("Lease {lease} could not be read for {silent} s")
+        match (&state.phase, self.overdue(&state)) {
+            (Phase::Standby, Some(silent)) => {
+                let (lease, silent) = (&self.0.lease, silent.as_secs());
+                Err(format!("Lease {lease} could not be read for {silent} s"))
             }
-        })
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the election, for liveness probes: it fails if this process holds or has lost a lease
+    /// that it could not renew and still runs.
+    ///
+    /// A standby always passes: a restart would not help it to reach the API server, but cost it its
+    /// caches.
+    ///
+    /// # Errors
+    /// Why it fails.
+    pub fn check_leader(&self) -> Result<(), String> {
+        let state = self.0.state.lock();
+        let Some(silent) = self.overdue(&state) else { return Ok(()) };
+        match &state.phase {
+            Phase::Lost(lost) => Err(format!("leader election lost: {lost}")),
+            Phase::Leader => {
+                let (lease, silent) = (&self.0.lease, silent.as_secs());
+                Err(format!("failed to renew leadership on Lease {lease} for {silent} s"))
+            }
+            Phase::Idle | Phase::Standby => Ok(()),
+        }
+    }
+
+    /// Returns the time since the last contact, if it is too long ago.
+    fn overdue(&self, state: &State) -> Option<Duration> {
+        let silent = self.0.clock.now().saturating_sub(state.contact);
+        (silent > self.0.limit).then_some(silent)
     }
 
     /// The election begins, or begins again.

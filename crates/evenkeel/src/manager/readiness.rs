@@ -61,7 +61,10 @@ const SILENT_MAX: Duration = Duration::from_secs(300);
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 /// Returns the checks of `/healthz` and their problems.
-pub(super) fn liveness(controllers: &[ControllerHandle]) -> Vec<(String, Option<String>)> {
+pub(super) fn liveness(
+    controllers: &[ControllerHandle],
+    elections: &[LeaderElectionHandle],
+) -> Vec<(String, Option<String>)> {
     let stuck = controllers.iter().find_map(|controller| {
         let (key, running) = controller.queue().snapshot().longest_running?;
         is_stuck(running, controller.reconcile_timeout()).then(|| {
@@ -72,7 +75,13 @@ pub(super) fn liveness(controllers: &[ControllerHandle]) -> Vec<(String, Option<
             )
         })
     });
-    vec![("workers".to_owned(), stuck)]
+    let elections = elections.iter().map(|it| (election_check(it), it.check_leader().err()));
+    elections.chain([("workers".to_owned(), stuck)]).collect()
+}
+
+/// Returns the name of the check of an election.
+fn election_check(election: &LeaderElectionHandle) -> String {
+    format!("leader-election/{}", election.lease())
 }
 
 fn is_stuck(running: Duration, timeout: Duration) -> bool {
@@ -111,10 +120,9 @@ pub(super) fn of(
             None => silent(&health.kind),
         },
     });
-    let elections = elections.iter().map(|election| Check {
-        name: format!("leader-election/{}", election.lease()),
-        problem: election.check().err(),
-    });
+    let elections = elections
+        .iter()
+        .map(|election| Check { name: election_check(election), problem: election.check().err() });
     let webhooks = webhooks.problem().into_iter();
     let webhooks = webhooks.map(|problem| Check { name: "webhooks".to_owned(), problem });
     Readiness { checks: controllers.chain(informers).chain(elections).chain(webhooks).collect() }

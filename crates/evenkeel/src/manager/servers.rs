@@ -121,7 +121,10 @@ async fn serve_health(
     let handler = HealthHandler(vec![
         Endpoint {
             name: "healthz",
-            own: Box::new(move || readiness::liveness(&one.environment.controllers())),
+            own: Box::new(move || {
+                let manager = Manager(Arc::clone(&one));
+                readiness::liveness(&manager.controllers(), &manager.leader_elections())
+            }),
             added: inner.servers.healthz.clone(),
         },
         Endpoint {
@@ -164,8 +167,8 @@ struct CannotBind {
 impl Manager {
     /// Adds a check to `/healthz`: the kubelet restarts the container when it fails.
     ///
-    /// The checks `ping` and `workers` (no reconcile runs longer than its timeout allows) are always
-    /// there. See [`ManagerBuilder::health_probe_bind_address`](super::ManagerBuilder) for where
+    /// The checks `ping`, `workers` (no reconcile runs longer than its timeout allows) and
+    /// `leader-election` (the process does not outlive its lease) are always there. See [`ManagerBuilder::health_probe_bind_address`](super::ManagerBuilder) for where
     /// they are served.
     ///
     /// ```no_run

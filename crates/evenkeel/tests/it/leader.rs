@@ -347,6 +347,7 @@ async fn health_fails_when_a_standby_does_not_reach_the_api_server() {
     sleep(30 * SECOND).await;
     let problem = election.check().unwrap_err();
     assert!(problem.starts_with("Lease default/operator could not be read for "), "{problem}");
+    assert_eq!(election.check_leader(), Ok(()), "a restart would not help");
     assert!(!second.manager.readiness().is_ready());
     second.link.set(|state| state.lease_cut = false);
     sleep(60 * SECOND).await;
@@ -363,6 +364,7 @@ async fn health_fails_when_a_process_has_lost_the_lease_and_still_runs() {
     sleep(60 * SECOND).await;
     let problem = election.check().unwrap_err();
     assert!(problem.starts_with("leader election lost: Lease default/operator"), "{problem}");
+    assert_eq!(election.check_leader(), Err(problem));
 }
 
 /// The limit that the documentation of the module states.
