@@ -13,9 +13,12 @@ const CAMPAIGNS: &[(&str, &[&str])] = &[
     ("finalizers", &["test", "-p", "evenkeel-cluster", "--lib", "finalizers::model"]),
     ("handovers", &["test", "-p", "evenkeel", "--test", "it", "handovers::", "--", "--nocapture"]),
     ("stops", &["test", "-p", "evenkeel", "--test", "it", "stops::", "--", "--nocapture"]),
-    // The number of seeds is the number of rotations.
-    ("rotations", &["test", "-p", "evenkeel", "--test", "webhooks", "certificates_rotate"]),
+    // A rotation in real time and ten in virtual time per seed.
+    ("rotations", ROTATIONS),
 ];
+
+const ROTATIONS: &[&str] =
+    &["test", "-p", "evenkeel", "--lib", "--test", "webhooks", "rotate", "--", "--nocapture"];
 
 /// The environment variable that passes the seeds to the tests.
 const SEEDS: &str = "EVENKEEL_SEEDS";

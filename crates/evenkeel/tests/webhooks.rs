@@ -339,7 +339,9 @@ async fn no_admission_fails_while_certificates_rotate() {
         }
     }
     load.shutdown().await;
-    assert!(created.load(Ordering::Relaxed) > rotations, "there was no load");
+    let created = created.load(Ordering::Relaxed);
+    println!("{rotations} rotations, {created} objects created and admitted");
+    assert!(created > rotations, "there was no load");
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(admin(&server));
     let found = configurations.get("op-validating-webhook-configuration").await.unwrap();
     assert!(found.webhooks.unwrap()[0].client_config.ca_bundle.is_some());
