@@ -152,8 +152,8 @@ impl Fixture {
 async fn a_terminated_leader_hands_over_and_exits_cleanly() {
     let mut fixture = Fixture::start("replicas-term", 2).await;
     let (_, successor, took) = fixture.hand_over("TERM").await;
-    // A second on an idle machine; this one may be busy.
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    // A second on an idle machine; this one may be busy. A lease that had to expire would take 13.
+    assert!(took < Duration::from_secs(13), "{took:?}");
     fixture.only("after", successor);
     fixture.stop().await;
 }
@@ -173,8 +173,8 @@ async fn killed_and_frozen_leaders_are_replaced() {
 /// Sends a signal to the leader of `count` processes: another one acts, and it does not.
 async fn is_replaced(signal: &str, count: usize) {
     let mut fixture = Fixture::start(&format!("replicas-{signal}-{count}"), count).await;
-    let (leader, successor, took) = fixture.hand_over(signal).await;
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    // Not how fast: that depends on the load of the machine, and is tested in virtual time.
+    let (leader, successor, _) = fixture.hand_over(signal).await;
     if signal == "STOP" {
         fixture.replicas[leader].signal("CONT");
         let status = fixture.replicas[leader].exit().await;
