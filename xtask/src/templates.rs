@@ -1,15 +1,19 @@
 //! Builds and tests the projects that `evenkeel new` creates and what `evenkeel add` adds to them:
 //! `cargo xtask templates`.
 //!
-//! All templates are generated into one workspace, `target/templates`, so that their dependencies are
-//! compiled once. It has this repository's `Cargo.lock`, so nothing is downloaded, and a target
-//! directory of its own, which the next run uses again.
+//! All templates are generated into one workspace, `target/templates`, which also has the packages of
+//! this repository, as links, and its `Cargo.lock`. Its target directory is its own and starts with the
+//! artifacts of `cargo test --workspace` ([`seed`]), so only the projects are compiled.
+
+mod journey;
+
+mod seed;
 
 use std::error::Error;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tokio::time::Instant;
 
@@ -24,7 +28,7 @@ const PROJECTS: &[(&str, &[&str])] = &[
     ("note-operator", &["--workspace", "--group", "notes.example.org"]),
 ];
 
-/// The members of the workspace: the projects, and the packages of the one that is a workspace.
+/// The additional members of the workspace: the projects, and the packages of the one that is a workspace.
 const MEMBERS: &[&str] = &[
     "greeter-operator",
     "web-operator",
@@ -53,6 +57,23 @@ const ADDITIONS: &[(&str, &[&str])] = &[
     ("note-operator", &["version", "Memo", "v1"]),
 ];
 
+/// A package that uses what macros and other packages of this repository both depend on. Cargo compiles
+/// such a dependency once, with debug information, but only if a build needs it for both: without this
+/// package, macros and all that uses them would be compiled again.
+const SHARED: &str = "\
+[package]
+name = \"shared\"
+edition = \"2024\"
+
+[dependencies]
+clap = { workspace = true }
+proc-macro2 = { version = \"1.0\", default-features = false }
+syn = { version = \"3.0\", default-features = false }
+";
+
+/// What the workspace has in common with this repository.
+const LINKS: &[&str] = &["bench", "crates", "examples", "xtask"];
+
 /// Generates, builds and tests.
 ///
 /// # Errors
@@ -73,26 +94,46 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     println!("templates: `evenkeel` is built after {:.1?}", started.elapsed());
     let directory = root.join("target/templates");
     generate(root, &directory)?;
-    execute(cargo().args(["fmt", "--all", "--check"]).current_dir(&directory))?;
+    let packages = MEMBERS.iter().flat_map(|member| ["--package", package(member)]);
+    let packages: Vec<&str> = packages.collect();
+    execute(cargo().arg("fmt").args(&packages).arg("--check").current_dir(&directory))?;
     add_types(root, &directory.join("greeter-operator/src"))?;
+
     let target = root.join("target/templates-target");
+    let program = std::env::current_exe()?;
+    seed::seed(program.parent().ok_or("this program has no directory")?, &target)?;
+    println!("templates: the projects are generated after {:.1?}", started.elapsed());
     let within = |arguments: &[&str]| {
         let mut command = cargo();
-        command.args(arguments).current_dir(&directory);
-        command.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-D warnings");
+        command.args(arguments).current_dir(&directory).env("CARGO_TARGET_DIR", &target);
         command
     };
-    let test = ["test", "--workspace", "--offline", "--quiet"];
-    execute(within(&test).arg("--no-run"))?;
+    let mut test = vec!["test", "--workspace", "--offline", "--quiet"];
+    let names = tests(&directory)?;
+    names.iter().for_each(|name| test.extend(["--test", name]));
+    deny_warnings(within(&test).arg("--no-run"))?;
     println!("templates: the projects are built after {:.1?}", started.elapsed());
     execute(&mut within(&test))?;
     println!("templates: the projects are tested after {:.1?}", started.elapsed());
     if lint {
-        let clippy =
-            ["clippy", "--workspace", "--all-targets", "--offline", "--", "-D", "warnings"];
-        execute(&mut within(&clippy))?;
+        let clippy = [&["clippy", "--all-targets", "--offline"], &*packages].concat();
+        execute(within(&clippy).args(["--", "-D", "warnings"]))?;
     }
-    journey(&directory.join("greeter-operator"), &target)?;
+    let bin = directory.join("bin");
+    let path = std::env::var("PATH")?;
+    let dev = |test: &str, command: &mut Command| {
+        command.env("CARGO_TARGET_DIR", &target).env("EVENKEEL_TEMPLATE_TEST", test);
+        command.env("PATH", format!("{}:{path}", bin.display()));
+    };
+    write_cargo(&bin)?;
+    let times = journey::minimal(&evenkeel()?, &directory.join("greeter-operator"), |it| {
+        dev("greeter", it)
+    })?;
+    println!(
+        "journey: the sample is ready after {:.1?}, and a change has an effect after {:.1?}",
+        times.ready, times.changed
+    );
+    journey::webhook(&evenkeel()?, &directory.join("hook-operator"), |it| dev("hook", it))?;
     println!(
         "passed: {} projects of `evenkeel new` with {} additions built and tested in {:.1?}",
         PROJECTS.len(),
@@ -102,51 +143,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs `evenkeel dev` in a project until its sample is ready and until a change of a source has an
-/// effect, and prints how long that takes.
-#[expect(clippy::print_stdout, reason = "a command line tool prints its results")]
-fn journey(project: &Path, target: &Path) -> Result<(), Box<dyn Error>> {
-    let evenkeel = evenkeel()?;
-    let mut command = Command::new(&evenkeel);
-    command.arg("dev").current_dir(project).env("CARGO_TARGET_DIR", target);
-    command.env("RUSTFLAGS", "-D warnings").stdout(Stdio::piped());
-    let started = Instant::now();
-    let mut dev = command.spawn()?;
-    let result = (|| {
-        let stdout = dev.stdout.take().ok_or("no output")?;
-        let mut lines = BufReader::new(stdout).lines();
-        let mut until = |text: &str| -> Result<(), Box<dyn Error>> {
-            for line in lines.by_ref() {
-                if line?.contains(text) {
-                    return Ok(());
-                }
-            }
-            Err(format!("`evenkeel dev` ended before it printed {text:?}").into())
-        };
-        until("patch Greeter.example.com/status default/sample")?;
-        println!("journey: the sample is ready after {:.1?}", started.elapsed());
-        let mut tree = Command::new(&evenkeel);
-        tree.args(["tree", "greeter/sample", "--kubeconfig", "evenkeel.kubeconfig"]);
-        let output = tree.args(["-n", "default"]).current_dir(project).output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        if !text.contains("Ready=True") {
-            return Err(format!("the sample is not ready: {text}").into());
-        }
-        let file = project.join("src/greeter.rs");
-        let source = fs::read_to_string(&file)?;
-        let changed = Instant::now();
-        fs::write(&file, source.replace("Hello", "Good morning"))?;
-        until("apply ConfigMap default/sample (data.text)")?;
-        println!("journey: a change has an effect after {:.1?}", changed.elapsed());
-        Ok(())
-    })();
-    let mut kill = Command::new("kill");
-    execute(kill.args(["-INT", &dev.id().to_string()]))?;
-    let status = dev.wait()?;
-    result.and_then(|()| match status.success() {
-        true => Ok(()),
-        false => Err(format!("`evenkeel dev` failed: {status}").into()),
-    })
+/// Writes a `cargo` for `evenkeel dev`: it builds the executable of a project as a dependency of a
+/// test, with the features of the workspace, because a build of the project alone would compile its
+/// dependencies again.
+fn write_cargo(bin: &Path) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(bin)?;
+    let script = format!(
+        "#!/bin/sh\n{:?} test --workspace --offline --no-run --test shared --test $EVENKEEL_TEMPLATE_TEST \\\n\
+         --message-format=json-render-diagnostics | grep '\"kind\":\\[\"bin\"\\]'\n",
+        env!("CARGO")
+    );
+    let path = bin.join("cargo");
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(())
 }
 
 /// Writes the workspace with all projects.
@@ -155,13 +165,17 @@ fn generate(root: &Path, directory: &Path) -> Result<(), Box<dyn Error>> {
         fs::remove_dir_all(directory)?;
     }
     fs::create_dir_all(directory)?;
-    // Debug information would take a third of the build.
-    let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = {MEMBERS:?}\n\n\
-         [profile.dev]\ndebug = false\nincremental = false\n"
-    );
-    fs::write(directory.join("Cargo.toml"), manifest)?;
+    let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+    let members = MEMBERS.iter().chain(&["shared"]);
+    let own = members.fold("members = [".to_owned(), |own, it| own + &format!("{it:?}, "));
+    fs::write(directory.join("Cargo.toml"), manifest.replacen("members = [", &own, 1))?;
     fs::copy(root.join("Cargo.lock"), directory.join("Cargo.lock"))?;
+    for name in LINKS {
+        symlink(root.join(name), directory.join(name))?;
+    }
+    fs::create_dir_all(directory.join("shared/tests"))?;
+    fs::write(directory.join("shared/Cargo.toml"), SHARED)?;
+    fs::write(directory.join("shared/tests/shared.rs"), "")?;
     // Elsewhere the projects have the default settings, not those of this repository.
     for name in ["clippy.toml", "rustfmt.toml"] {
         fs::write(directory.join(name), "")?;
@@ -184,6 +198,31 @@ fn generate(root: &Path, directory: &Path) -> Result<(), Box<dyn Error>> {
         execute(command.arg("add").args(*arguments).current_dir(directory.join(name)))?;
     }
     Ok(())
+}
+
+/// Returns the name of the package in a directory of the workspace.
+fn package(member: &str) -> &str {
+    match member {
+        "note-operator/api" => "note-operator-api",
+        "note-operator/operator" => "note-operator",
+        _ => member,
+    }
+}
+
+/// Returns the names of the integration tests of the projects.
+fn tests(directory: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut names = vec!["shared".to_owned()];
+    for member in MEMBERS {
+        let tests = directory.join(member).join("tests");
+        for entry in fs::read_dir(&tests).into_iter().flatten() {
+            let path = entry?.path();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            names.push(name.into_owned());
+        }
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// Returns the number of lines of all files in a directory.
@@ -216,6 +255,21 @@ fn add_types(root: &Path, source: &Path) -> Result<(), Box<dyn Error>> {
 /// Returns the command that was built, which is next to this program.
 fn evenkeel() -> Result<PathBuf, Box<dyn Error>> {
     Ok(std::env::current_exe()?.with_file_name("evenkeel"))
+}
+
+/// Runs a build that must not print a warning. The flag `-D warnings` would be part of all fingerprints.
+#[expect(clippy::print_stderr, reason = "a command line tool prints errors")]
+fn deny_warnings(command: &mut Command) -> Result<(), Box<dyn Error>> {
+    let output = command.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    eprint!("{errors}");
+    if errors.lines().any(|line| line.starts_with("warning")) {
+        return Err(format!("{command:?}: there are warnings").into());
+    }
+    match output.status {
+        status if status.success() => Ok(()),
+        status => Err(format!("{command:?}: {status}").into()),
+    }
 }
 
 fn execute(command: &mut Command) -> Result<(), Box<dyn Error>> {
