@@ -129,8 +129,10 @@ impl RbacObjects {
         }
         let rules =
             cx.core.rbac.rules_of(&role, &cx.namespace).map_err(|missing| match missing {
-                Missing::Role(name) => not_found("roles", &name),
-                Missing::ClusterRole(name) => not_found("clusterroles", &name),
+                // As upstream: named after the resource of the request, not after that of the role.
+                Missing::Role(name) | Missing::ClusterRole(name) => {
+                    Status::not_found(self.group_resource(), &name)
+                }
                 Missing::Kind(_) => Status::without_reason(500, missing.to_string()),
             })?;
         cx.core
@@ -156,13 +158,12 @@ impl RbacObjects {
     }
 
     fn forbidden(&self, object: &Value, why: &str) -> Status {
-        let resource = GroupResource { group: GROUP, resource: self.plural };
-        Status::forbidden(resource, object.meta_str("name"), why)
+        Status::forbidden(self.group_resource(), object.meta_str("name"), why)
     }
-}
 
-fn not_found(plural: &str, name: &str) -> Status {
-    Status::not_found(GroupResource { group: GROUP, resource: plural }, name)
+    fn group_resource(&self) -> GroupResource<'static> {
+        GroupResource { group: GROUP, resource: self.plural }
+    }
 }
 
 fn has_aggregation_rule(role: &Value) -> bool {

@@ -220,7 +220,8 @@ async fn permissions_that_a_user_lacks_cannot_be_granted() {
     as_bob(&cluster, Method::POST, &bindings, admin.clone()).await.expect(403);
     let missing = binding("admins", "ClusterRole", "none");
     let missing = as_bob(&cluster, Method::POST, &bindings, missing).await.expect(404);
-    assert_eq!(missing["message"], "clusterroles.rbac.authorization.k8s.io \"none\" not found");
+    // Named after the resource of the request, as upstream.
+    assert_eq!(missing["message"], "rolebindings.rbac.authorization.k8s.io \"none\" not found");
 
     // The verbs `escalate` and `bind` allow it.
     let verbs = json!([
