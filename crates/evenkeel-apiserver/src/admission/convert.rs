@@ -33,7 +33,10 @@ impl Versioned {
         }
         let versioned = async |object: Option<&Value>| -> Result<Option<Value>, Status> {
             let Some(object) = object else { return Ok(None) };
-            convert(attributes.cx, object.clone(), attributes.kind, kind).await.map(Some)
+            let mut object = convert(attributes.cx, object.clone(), attributes.kind, kind).await?;
+            // An earlier webhook may have changed it.
+            object["kind"] = kind.kind.into();
+            Ok(Some(object))
         };
         let object = versioned(attributes.object.as_deref()).await?;
         Ok(Some(Self { object, old: versioned(attributes.old).await? }))
@@ -62,22 +65,28 @@ impl Versioned {
     }
 }
 
-/// Converts an object between two versions of a resource.
+/// Converts an object between two versions of a resource. The version of a custom object is that in
+/// its `apiVersion`, which a webhook may have changed.
 pub(in crate::admission) async fn convert(
     cx: &RequestContext,
     mut object: Value,
     from: Gvk<'_>,
     to: Gvk<'_>,
 ) -> Result<Value, Status> {
-    if from == to {
-        return Ok(object);
-    }
     if evenkeel_types::lookup(to).is_some() {
-        convert::to(from, to, &mut object).map_err(Status::internal)?;
+        if from != to {
+            convert::to(from, to, &mut object).map_err(Status::internal)?;
+        }
         return Ok(object);
     }
-    let mut object = conversion::one(&cx.core, &cx.resource, object, &to.api_version()).await?;
-    object["apiVersion"] = to.api_version().into();
+    let target = to.api_version();
+    if object["apiVersion"] != *target {
+        if let Some(why) = not_convertible(&cx.resource, &object, to) {
+            return Err(Status::without_reason(500, why));
+        }
+        object = conversion::one(&cx.core, &cx.resource, object, &target).await?;
+        object["apiVersion"] = target.into();
+    }
     Ok(object)
 }
 
@@ -110,13 +119,7 @@ pub(in crate::admission) fn decode(
     if given.is_empty() {
         return Err(Status::internal(format_args!("Object 'Kind' is missing in '{object}'")));
     }
-    if api_version != kind.api_version() || given != kind.kind {
-        return Err(Status::internal(format_args!(
-            "{api_version}, Kind={given} is not {}, Kind={}",
-            kind.api_version(),
-            kind.kind
-        )));
-    }
+    // Another version is converted; validation rejects another kind.
     match object.get_mut("metadata") {
         Some(metadata @ Value::Object(_)) => {
             coerce(metadata, Malformed::Reject, "metadata", &mut Vec::new())
@@ -125,6 +128,25 @@ pub(in crate::admission) fn decode(
         _ => return Err(Status::internal(format_args!("{} has no metadata", resource.kind))),
     }
     Ok(())
+}
+
+/// Returns why a custom object with a changed `apiVersion` cannot be converted.
+fn not_convertible(resource: &Resource, object: &Value, to: Gvk<'_>) -> Option<String> {
+    let text = |field: &str| object[field].as_str().unwrap_or("");
+    let api_version = text("apiVersion");
+    let from = Gvk::from_api_version(api_version, text("kind"));
+    if from.group != to.group {
+        return Some(format!(
+            "{}/{}, Kind={} is unstructured and is not suitable for converting to {}",
+            from.group,
+            from.version,
+            from.kind,
+            Quoted(&to.api_version())
+        ));
+    }
+    let is_known = resource.custom().is_some_and(|custom| custom.schemas.contains_key(api_version));
+    (!is_known)
+        .then(|| format!("request to convert CR from an invalid group/version: {api_version}"))
 }
 
 /// Returns the error of a patch that changes the kind of an object.
@@ -146,8 +168,11 @@ fn other_kind(resource: &Resource, given: Gvk<'_>) -> Status {
     Status::without_reason(500, why)
 }
 
-/// Sets the defaults of a patched object.
+/// Sets the defaults of a patched object; a custom object of another kind has none.
 pub(in crate::admission) fn set_defaults(resource: &Resource, kind: Gvk<'_>, object: &mut Value) {
+    if resource.is_custom() && object["kind"] != kind.kind {
+        return;
+    }
     if kind == resource.gvk() {
         let sent_empty = EmptyFields::find(kind, object);
         resource.fill_defaults(object, sent_empty);

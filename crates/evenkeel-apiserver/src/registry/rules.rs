@@ -90,6 +90,10 @@ impl Resource {
             TypeInfo::Builtin(_) if is_crd(self) => evenkeel_schema::validate_crd(object),
             TypeInfo::Builtin(_) => validate::create(self.gvk(), object),
             TypeInfo::Custom(custom) => {
+                let errors = self.type_errors(object);
+                if !errors.is_empty() {
+                    return errors;
+                }
                 let (metadata, name_rule) = (metadata_of(object), names::subdomain_name);
                 let mut errors =
                     metadata::validate(metadata, self.namespaced, name_rule, "metadata");
@@ -127,6 +131,11 @@ impl Resource {
             },
             TypeInfo::Custom(custom) => {
                 let mut errors = common();
+                let other_type = self.type_errors(new);
+                if !other_type.is_empty() {
+                    errors.extend(other_type);
+                    return errors;
+                }
                 // Upstream applies these rules twice: for all kinds and for custom resources.
                 errors.extend(metadata::validate_update(new_meta, old_meta, "metadata"));
                 errors.extend(match part {
@@ -138,6 +147,16 @@ impl Resource {
                 errors
             }
         }
+    }
+
+    /// Validates the type of a custom object, which a mutating webhook may have changed.
+    fn type_errors(&self, object: &Value) -> Vec<field::Error> {
+        let expected = [("kind", &self.kind), ("apiVersion", &self.api_version)];
+        let differing = expected.into_iter().filter(|(name, value)| object[*name] != ***value);
+        let errors = differing.map(|(name, value)| {
+            field::Error::invalid(name, object[name].clone(), format!("must be {value}"))
+        });
+        errors.collect()
     }
 
     /// Brings an object into the form in which it is stored.

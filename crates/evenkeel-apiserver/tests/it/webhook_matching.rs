@@ -190,6 +190,24 @@ async fn equivalent_versions_of_custom_resources_match() {
     let stored = cluster.post(path, object).await.expect(201);
     assert_eq!(stored["apiVersion"], "example.com/v2");
     assert_eq!(stored["spec"]["color"], "blue");
+
+    // An earlier webhook for the version of the request changes the kind; the conversion for the
+    // next one sets it again, as upstream.
+    let patch = json!([{"op": "replace", "path": "/kind", "value": "Pod"}]);
+    install_patch(&cluster, "a", patch, |hook| {
+        hook["rules"] = json!([{
+            "operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v2"],
+            "resources": ["widgets"],
+        }]);
+    })
+    .await;
+    let mut object = widget("b", json!({"color": "red"}));
+    object["apiVersion"] = "example.com/v2".into();
+    let stored = cluster.post(path, object).await.expect(201);
+    assert_eq!(stored["kind"], "Widget");
+    assert_eq!(stored["spec"]["color"], "blue");
+    let path = "/apis/example.com/v1/namespaces/default/widgets";
+    cluster.post(path, widget("c", json!({"color": "red"}))).await.expect(422);
 }
 
 #[tokio::test(start_paused = true)]

@@ -449,6 +449,44 @@ async fn patch_cannot_move_or_rename_an_object_or_change_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn patch_cannot_change_the_type_of_a_custom_object() {
+    let cluster = Cluster::with_widgets().await;
+    let webhook = Webhook::new(|request| {
+        let (path, value) = match request["name"].as_str().unwrap_or("") {
+            "kind" => ("/kind", "Pod"),
+            "group" => ("/apiVersion", "other.test/v1"),
+            _ => ("/apiVersion", "example.com/v9"),
+        };
+        patched(request, json!([{"op": "replace", "path": path, "value": value}]))
+    });
+    let client = webhook.register(&cluster, "w");
+    install(&cluster, MUTATING, "w", &client, |hook| {
+        hook["rules"][0]["resources"] = json!(["widgets"])
+    })
+    .await;
+    for (name, code, reason, why) in [
+        (
+            "kind",
+            422,
+            "Invalid",
+            "Pod.example.com \"kind\" is invalid: kind: Invalid value: \"Pod\": must be Widget",
+        ),
+        (
+            "group",
+            500,
+            "",
+            "other.test/v1, Kind=Widget is unstructured and is not suitable for converting to \
+             \"example.com/v1\"",
+        ),
+        ("version", 500, "", "request to convert CR from an invalid group/version: example.com/v9"),
+    ] {
+        let response = cluster.post(crate::harness::WIDGETS, widget(name, json!({}))).await;
+        response.expect_error(code, reason, why);
+    }
+    assert!(cluster.names(crate::harness::WIDGETS).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn invalid_managed_fields_of_a_webhook_are_dropped() {
     let cluster = Cluster::new().await;
     let fields = json!([{"op": "add", "path": "/metadata/managedFields", "value": [
