@@ -14,6 +14,7 @@
 //! | which of several equally expensive rules are named | `<expensive rule>` |
 //! | the name of a Go scheme | `<place>` |
 //! | the type of `self` in an error of CEL | without its number |
+//! | the kind of a list that cannot be converted | that of its objects |
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -87,6 +88,8 @@ pattern!(EXPENSIVE, r"\S+(: Forbidden: contributed to estimated rule cost total)
 // The name of a scheme is the place of its variable, found by a path that is another one if
 // kube-apiserver is built as a Go module.
 pattern!(SCHEME, r#"in scheme \\*"[a-z/.:0-9]+\\*""#);
+// Upstream converts either a list or, to fill its watch cache, single objects.
+pattern!(CONVERTED_LIST, r"(conversion webhook for [^ ]+, Kind=[A-Za-z]+)List failed: ");
 pattern!(AGE, r"^([0-9]+[smhdy]){1,2}$");
 pattern!(
     VERSION_IN_TEXT,
@@ -276,6 +279,9 @@ impl Canonicalizer {
         }
         if text.contains("in scheme") {
             text = SCHEME.replace_all(&text, "in scheme <place>").into_owned();
+        }
+        if text.starts_with("conversion webhook") {
+            text = CONVERTED_LIST.replace(&text, "$1 failed: ").into_owned();
         }
         if text.contains("selfType") {
             text = SELF_TYPE.replace_all(&text, "selfType").into_owned();

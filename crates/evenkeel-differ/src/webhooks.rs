@@ -159,6 +159,9 @@ fn admission(path: &str, request: &Value) -> Value {
         "/patch-type" => patch(json!([{"op": "add", "path": "/data", "value": 1}])),
         "/patch-path" => patch(json!([{"op": "remove", "path": "/missing"}])),
         "/patch-kind" => patch(json!([{"op": "replace", "path": "/kind", "value": "Pod"}])),
+        "/patch-version" => {
+            patch(json!([{"op": "replace", "path": "/apiVersion", "value": "other.test/v1"}]))
+        }
         "/patch-namespace" => {
             patch(json!([{"op": "replace", "path": "/metadata/namespace", "value": "other"}]))
         }

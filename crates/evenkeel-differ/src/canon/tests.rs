@@ -141,3 +141,11 @@ fn causes_about_the_entries_of_a_map_are_sorted() {
     assert!(same(["metadata.labels", "spec.name"]));
     assert!(!same(["spec.containers[0].name", "spec.containers[1].name"]));
 }
+
+#[test]
+fn list_that_cannot_be_converted_has_the_error_of_its_objects() {
+    let status = |kind: &str| json!({"message": format!("conversion webhook for g/v2, Kind={kind} failed: no")});
+    let seen = of(&[status("DoorList"), status("Door"), status("Window")]);
+    assert_eq!(seen[0], seen[1]);
+    assert_ne!(seen[1], seen[2]);
+}

@@ -1,4 +1,9 @@
 //! Custom objects that a webhook converts between two versions, written and read in both.
+//!
+//! A sequence has either watches or conversions that fail: of an object that cannot be converted,
+//! kube-apiserver cannot fill its watch cache, and how it retries that determines whether and when
+//! watches end. Nor is there an object that can be read in another version but not be converted back:
+//! kube-apiserver then rejects updates and deletions if its watch cache has the object.
 
 use serde_json::{Value, json};
 
@@ -17,13 +22,18 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
     for version in ["v1", "v2"] {
         steps.push(wait_for(collection(version)));
     }
+    let fails: &[&str] = match (random.percent(50), storage) {
+        (false, _) => &[],
+        (true, 0) => &["v2"],
+        (true, _) => &["v1", "v2"],
+    };
     let mut watches = 0;
     let mut open: Option<String> = None;
     while steps.len() < 40 {
-        match random.below(11) {
-            0..=2 => steps.push(create(random)),
-            3 | 4 => steps.push(update(random)),
-            5 => steps.push(applied(random)),
+        match random.below(if fails.is_empty() { 11 } else { 10 }) {
+            0..=2 => steps.push(create(random, fails)),
+            3 | 4 => steps.push(update(random, fails)),
+            5 => steps.push(applied(random, fails)),
             6 => steps.push(status(random)),
             7 | 8 => steps.push(reading(random)),
             9 => steps.push(deletion(random)),
@@ -94,7 +104,9 @@ fn spec(random: &mut Random, version: &str) -> Value {
     }
 }
 
-fn object(random: &mut Random, version: &str, name: &str) -> Value {
+/// Generates an object, which may be one that cannot be converted to v1 if it is in one of the
+/// versions `fails`.
+fn object(random: &mut Random, fails: &[&str], version: &str, name: &str) -> Value {
     let mut object = json!({
         "apiVersion": format!("${{group}}/{version}"), "kind": "Door",
         "metadata": {"name": name, "labels": {"app": *random.pick(&["x", "y"])}},
@@ -102,6 +114,7 @@ fn object(random: &mut Random, version: &str, name: &str) -> Value {
     });
     if random.percent(8) {
         let how = *random.pick(&["fail", "labels"]);
+        let how = if fails.contains(&version) { how } else { "labels" };
         object["metadata"]["labels"]["convert"] = how.into();
     }
     if random.percent(10) {
@@ -114,19 +127,19 @@ fn version(random: &mut Random) -> &'static str {
     random.pick::<&str>(&["v1", "v2"])
 }
 
-fn create(random: &mut Random) -> Step {
+fn create(random: &mut Random, fails: &[&str]) -> Step {
     let version = version(random);
     let name = *random.pick(&NAMES);
     let query = *random.pick(&["", "", "", "?dryRun=All"]);
-    post(format!("{}{query}", collection(version)), object(random, version, name))
+    post(format!("{}{query}", collection(version)), object(random, fails, version, name))
 }
 
-fn update(random: &mut Random) -> Step {
+fn update(random: &mut Random, fails: &[&str]) -> Step {
     let version = version(random);
     let name = *random.pick(&NAMES);
     let path = format!("{}/{name}", collection(version));
     match random.below(4) {
-        0 => Step::call("PUT", &path).with_body(object(random, version, name)),
+        0 => Step::call("PUT", &path).with_body(object(random, fails, version, name)),
         1 => patch(
             path,
             JSON_PATCH,
@@ -137,12 +150,12 @@ fn update(random: &mut Random) -> Step {
     }
 }
 
-fn applied(random: &mut Random) -> Step {
+fn applied(random: &mut Random, fails: &[&str]) -> Step {
     let version = version(random);
     let name = *random.pick(&NAMES);
     let manager = *random.pick(&["one", "two"]);
     let force = *random.pick(&["", "&force=true"]);
-    let mut body = object(random, version, name);
+    let mut body = object(random, fails, version, name);
     if version == "v2" && random.percent(40) {
         body["spec"].as_object_mut().map(|spec| spec.remove("height"));
     }

@@ -2,7 +2,7 @@
 //!
 //! Without controllers the sequence writes the status of the quota; the servers then count what is
 //! created. Each object has a name of its own: kube-apiserver leaves the charge of an object whose
-//! name exists to the controller.
+//! name exists to the controller. No object exceeds two quotas, of which kube-apiserver names any.
 
 use serde_json::{Value, json};
 
@@ -38,16 +38,21 @@ pub(super) fn generate(random: &mut Random) -> Vec<Step> {
         let (name, limits) = *random.pick(&HARD);
         hard[name] = (*random.pick(limits)).into();
     }
-    let mut spec = json!({"hard": hard});
-    // A quota of pods only; it cannot limit anything else.
+    // A quota of pods only; it cannot limit anything else. The other one then does not limit pods.
     let scoped = random.percent(20);
+    if scoped && let Some(hard) = hard.as_object_mut() {
+        let of_pods = ["pods", "cpu", "memory", "ephemeral-storage"];
+        hard.retain(|name, _| {
+            let resource = name.split_once('.').map_or(name.as_str(), |(_, rest)| rest);
+            !of_pods.contains(&name.as_str()) && !of_pods.contains(&resource)
+        });
+    }
     let scope = *random.pick(&["BestEffort", "NotBestEffort", "Terminating", "NotTerminating"]);
     let mut steps = Vec::new();
     if random.percent(30) {
         steps.push(limit_range(random));
     }
-    steps.push(post(QUOTAS, json!({"metadata": {"name": "q"}, "spec": spec.clone()})));
-    let hard = spec["hard"].take();
+    steps.push(post(QUOTAS, json!({"metadata": {"name": "q"}, "spec": {"hard": &hard}})));
     steps.push(status("q", &hard));
     if scoped {
         let hard = json!({"pods": "1"});

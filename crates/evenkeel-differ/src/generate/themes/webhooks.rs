@@ -2,7 +2,8 @@
 //!
 //! kube-apiserver notices a configuration after a delay. Each revision therefore has one more
 //! webhook, which denies dry runs with the label of the revision: once it does, the revision is in
-//! effect.
+//! effect. Validating webhooks are called in parallel, and kube-apiserver returns the error of any, so
+//! at most one rejects a request.
 
 use serde_json::{Value, json};
 
@@ -36,7 +37,7 @@ const VALIDATING: [&str; 12] = [
     "missing",
 ];
 
-const MUTATING: [&str; 12] = [
+const MUTATING: [&str; 13] = [
     "allow",
     "deny",
     "deny-status",
@@ -47,6 +48,7 @@ const MUTATING: [&str; 12] = [
     "patch-type",
     "patch-path",
     "patch-kind",
+    "patch-version",
     "patch-invalid",
     "patch-without-type",
 ];
@@ -98,6 +100,9 @@ fn wait_for_revision(steps: &mut Vec<Step>, revision: usize) {
 fn configured(random: &mut Random, mutating: bool, revision: usize) -> Value {
     let mut webhooks: Vec<Value> =
         (0..1 + random.below(2)).map(|number| webhook(random, mutating, number)).collect();
+    if !mutating && let Some(second) = webhooks.get_mut(1) {
+        never_reject(second);
+    }
     let mut probe = webhook(random, mutating, 9);
     probe["clientConfig"]["url"] = "${webhook}/deny".into();
     probe["failurePolicy"] = "Fail".into();
@@ -105,7 +110,10 @@ fn configured(random: &mut Random, mutating: bool, revision: usize) -> Value {
     probe["rules"] = json!([
         {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]},
     ]);
-    // First, so that the others are not called.
+    for other in &mut webhooks {
+        let selector = &mut other["objectSelector"];
+        selector["matchExpressions"] = json!([{"key": "revision", "operator": "DoesNotExist"}]);
+    }
     webhooks.insert(0, probe);
     json!({"metadata": {"name": "${ns}"}, "webhooks": webhooks})
 }
@@ -131,6 +139,15 @@ fn webhook(random: &mut Random, mutating: bool, number: usize) -> Value {
     webhook
 }
 
+/// Changes a webhook that may deny requests to one that allows them, and ignores failed calls.
+fn never_reject(webhook: &mut Value) {
+    let url = webhook["clientConfig"]["url"].as_str().unwrap_or("");
+    if ["/deny", "/deny-status", "/echo"].iter().any(|path| url.ends_with(path)) {
+        webhook["clientConfig"]["url"] = "${webhook}/allow".into();
+    }
+    webhook["failurePolicy"] = "Ignore".into();
+}
+
 fn rule(random: &mut Random) -> Value {
     let operations = [
         json!(["*"]),
@@ -146,10 +163,12 @@ fn rule(random: &mut Random) -> Value {
         3 => (json!(["shared.differ.test"]), json!(["widgets", "widgets/status"])),
         _ => (json!(["*"]), json!(["*/*"])),
     };
+    // No namespace selector protects the cluster-scoped objects of other sequences.
+    let scopes: &[&str] =
+        if groups == json!(["*"]) { &["Namespaced"] } else { &["*", "Namespaced"] };
     json!({
         "operations": random.pick(&operations), "apiGroups": groups, "resources": resources,
-        "apiVersions": [*random.pick(&["*", "v1", "v1beta1"])],
-        "scope": *random.pick(&["*", "Namespaced"]),
+        "apiVersions": [*random.pick(&["*", "v1", "v1beta1"])], "scope": *random.pick(scopes),
     })
 }
 
