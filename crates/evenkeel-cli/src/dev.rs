@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -80,6 +80,14 @@ struct Session<'a> {
 }
 
 pub(crate) async fn run(dev: &Dev) -> anyhow::Result<()> {
+    // Otherwise it would wait for a change that starts a build.
+    let current = std::env::current_dir().context("cannot read the current directory")?;
+    if !current.ancestors().any(|directory| directory.join("Cargo.toml").is_file()) {
+        bail!(
+            "there is no Cargo.toml in this directory or above it\n\
+             hint: `evenkeel new NAME` creates a project; `evenkeel cluster start` runs a cluster alone"
+        );
+    }
     let mut signals = StopSignals::install()?;
     let started = Instant::now();
     let cluster =

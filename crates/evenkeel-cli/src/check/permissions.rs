@@ -10,15 +10,6 @@ use serde_json::Value;
 use super::Finding;
 use crate::manifests::model::Model;
 
-/// Groups and resources that the library itself needs in a cluster and not in tests: events, and the
-/// certificates of webhooks.
-const OF_THE_LIBRARY: &[(&str, &str)] = &[
-    ("events.k8s.io", "events"),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-    ("apiextensions.k8s.io", "customresourcedefinitions"),
-];
-
 /// Compares the permissions of the operator with the access reports in a directory.
 ///
 /// # Errors
@@ -36,8 +27,7 @@ pub(super) fn check(model: &Model, directory: &Path) -> anyhow::Result<Vec<Findi
             name = model.name
         );
     }
-    let cluster = rules(&model.rules)?;
-    let all = [cluster.clone(), rules(&model.namespace_rules)?].concat();
+    let all = [rules(&model.rules)?, rules(&model.namespace_rules)?].concat();
     let mut findings = BTreeSet::new();
     for denied in AccessReport::merged(&model.name, reports.clone(), &all).denied {
         let access = denied.access;
@@ -53,25 +43,16 @@ pub(super) fn check(model: &Model, directory: &Path) -> anyhow::Result<Vec<Findi
             true,
         ));
     }
-    // Leader election and certificates need those of the operator's own namespace.
-    for rule in AccessReport::merged(&model.name, reports, &cluster).unused {
-        if !is_of_the_library(&rule) {
-            findings.insert((rule.to_string(), "granted and used by no test", false));
-        }
+    // The other permissions follow from what the operator registers; the author cannot remove them.
+    for rule in AccessReport::merged(&model.name, reports, &rules(&model.added_rules)?).unused {
+        let problem = "added with ManagerBuilder::rule and used by no test";
+        findings.insert((rule.to_string(), problem, false));
     }
     let finding = |(place, problem, breaking): (String, &str, bool)| match breaking {
         true => Finding::breaking(place, problem),
         false => Finding::warning(place, problem),
     };
     Ok(findings.into_iter().map(finding).collect())
-}
-
-/// Whether a rule of one verb and resource is used by the library only.
-fn is_of_the_library(rule: &PolicyRule) -> bool {
-    let (groups, resources) = (rule.api_groups.first(), rule.resources.first());
-    let (Some(group), Some(resource)) = (groups, resources) else { return false };
-    // Checked by admission, without a request of its own.
-    resource.ends_with("/finalizers") || OF_THE_LIBRARY.contains(&(group, resource))
 }
 
 fn rules(rules: &[Value]) -> anyhow::Result<Vec<PolicyRule>> {

@@ -29,6 +29,9 @@ pub(crate) struct Model {
     /// The permissions in all watched namespaces.
     #[serde(default)]
     pub(crate) rules: Vec<Value>,
+    /// Those of them that the author added; the others follow from what controllers register.
+    #[serde(default)]
+    pub(crate) added_rules: Vec<Value>,
     /// The permissions in the operator's own namespace.
     #[serde(default)]
     pub(crate) namespace_rules: Vec<Value>,

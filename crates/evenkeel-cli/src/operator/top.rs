@@ -36,12 +36,23 @@ pub(crate) fn run(top: &Top) -> anyhow::Result<()> {
         if once {
             return output::print(&text);
         }
-        // Back to the top, and what is left of the previous text is erased.
-        let lines: String = text.lines().map(|line| format!("{line}\u{1b}[K\n")).collect();
-        output::print(&format!("\u{1b}[H{lines}\u{1b}[J"))?;
+        output::print(&frame(&text))?;
         before = Some(status);
         std::thread::sleep(INTERVAL);
     }
+}
+
+/// Returns what replaces the content of a terminal. Each line is placed by its number and cut at the
+/// right edge, so that none wraps or scrolls; the rest of the previous content is erased.
+fn frame(text: &str) -> String {
+    let mut frame = "\u{1b}[?7l".to_owned();
+    let mut row = 1;
+    for line in text.lines() {
+        frame.push_str(&format!("\u{1b}[{row};1H{line}\u{1b}[K"));
+        row += 1;
+    }
+    frame.push_str(&format!("\u{1b}[{row};1H\u{1b}[J\u{1b}[?7h"));
+    frame
 }
 
 /// Returns the state as text; `before` is that of an interval ago, for rates.
@@ -94,6 +105,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn lines_of_a_frame_neither_wrap_nor_scroll() {
+        let frame = frame("a\nb\n");
+        let expected =
+            "\u{1b}[?7l\u{1b}[1;1Ha\u{1b}[K\u{1b}[2;1Hb\u{1b}[K\u{1b}[3;1H\u{1b}[J\u{1b}[?7h";
+        assert_eq!(frame, expected);
+    }
 
     #[test]
     fn rates_follow_from_two_reads_and_alarms_are_shown() {

@@ -1,5 +1,6 @@
 //! `evenkeel check`, with the operator of the README.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -117,7 +118,7 @@ pub(crate) fn access_report(user: &str, used: &[(&str, &str, &str)]) -> String {
     json!({"user": user, "used": used, "denied": [], "unused": [], "minimal": []}).to_string()
 }
 
-/// Requests that use all permissions of the operator but one.
+/// Requests of the operator. What else its controller is allowed follows from its registration.
 pub(crate) const REQUESTS: &[(&str, &str, &str)] = &[
     ("watch", "example.com", "greetings"),
     ("patch", "example.com", "greetings"),
@@ -137,9 +138,24 @@ fn permissions_are_compared_with_the_requests_of_tests() {
     dir.write("access/a.json", &access_report("other", &[("delete", "", "pods")]));
     dir.write("access/b.json", &access_report("greeter", REQUESTS));
     let output = check(&dir, &["--access", "access"]).success();
+    assert!(!output.stdout.contains("API group"), "{output:?}");
+
+    // The same operator with a rule that its author added.
+    let rule = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]});
+    let script = format!(
+        "#!/bin/sh\n{} \"$@\" | sed 's/\"addedRules\":\\[/&{rule}/;s/\"rules\":\\[/&{rule},/'\n",
+        operator().display()
+    );
+    let binary = dir.write("operator.sh", &script);
+    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let secrets = access_report("greeter", &[("get", "", "secrets")]);
+    dir.write("access/c.json", &secrets);
+    let output =
+        run(&dir.0, &["check", "--binary", binary.to_str().unwrap(), "--access", "access"]);
+    let output = output.success();
     let found: Vec<_> = output.stdout.lines().filter(|line| line.contains("API group")).collect();
-    let unused = "warning: patch greetings/status in API group \"example.com\": granted and used by \
-                  no test";
+    let unused = "warning: list secrets in API group \"\": added with ManagerBuilder::rule and used \
+                  by no test";
     assert_eq!(found, [unused], "{output:?}");
 
     dir.write("access/c.json", &access_report("greeter", &[("delete", "", "configmaps")]));

@@ -19,6 +19,7 @@ pub(crate) fn write_cargo(dir: &TempDir) {
 }
 
 fn write_cargo_of(dir: &TempDir, operator: &Path) {
+    dir.write("Cargo.toml", "");
     let bin = dir.0.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
     let message = json!({"reason": "compiler-artifact", "executable": operator});
@@ -173,6 +174,15 @@ fn webhooks_are_called_for_samples_and_after_a_restart() {
     });
     dev.signal("-TERM");
     assert!(dev.child.wait().unwrap().success());
+}
+
+#[test]
+fn directory_without_a_project_is_reported() {
+    let dir = TempDir::new("no-project");
+    let output = run(&dir.0, &["dev"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("there is no Cargo.toml"), "{output:?}");
+    assert!(!dir.kubeconfig().exists());
 }
 
 #[test]

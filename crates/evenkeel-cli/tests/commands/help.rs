@@ -77,6 +77,11 @@ fn prepare(dir: &TempDir, name: &str) -> PathBuf {
     if name.starts_with("add ") {
         return add::project(dir, &[]);
     }
+    if name == "new" {
+        // It finds the checkout around it.
+        let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        std::os::unix::fs::symlink(crates, dir.0.join("crates")).unwrap();
+    }
     if name == "image" {
         let release = dir.0.join("target/release");
         std::fs::create_dir_all(&release).unwrap();
@@ -124,8 +129,7 @@ fn execute_server(mut shell: Command, text: &str) {
 
 /// Runs one example in a directory of its own.
 fn execute(name: &str, example: &str) {
-    // `new` finds the checkout around it.
-    let dir = TempDir::within(Path::new(env!("CARGO_TARGET_TMPDIR")), "example");
+    let dir = TempDir::new("example");
     write_programs(&dir);
     let directory = prepare(&dir, name);
     let cluster = (!WITHOUT_CLUSTER.contains(&name)).then(|| Background::start(&dir, &[]));

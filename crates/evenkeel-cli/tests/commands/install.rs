@@ -1,10 +1,11 @@
 //! `evenkeel install`, `deploy` and their opposites, with the operator of the README.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::k8s_openapi::api::authentication::v1::TokenRequest;
+use evenkeel::k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use evenkeel::kube::api::{ApiResource, DynamicObject, PostParams};
@@ -12,7 +13,7 @@ use evenkeel::kube::core::GroupVersionKind;
 use evenkeel::kube::{Api, Client};
 use serde_json::json;
 
-use crate::support::{Background, Output, TempDir, block_on, client, operator, run};
+use crate::support::{Background, Output, TempDir, block_on, client, client_of, operator, run};
 
 const CRD: &str = "greetings.example.com";
 
@@ -90,9 +91,54 @@ pub(crate) async fn account_kubeconfig(
     dir.write("account.kubeconfig", &kubeconfig)
 }
 
+/// Resources that an operator may want to use.
+const RESOURCES: &[(&str, &str, Option<&str>)] = &[
+    ("example.com", "greetings", None),
+    ("example.com", "greetings", Some("status")),
+    ("example.com", "greetings", Some("finalizers")),
+    ("", "configmaps", None),
+    ("", "secrets", None),
+    ("", "pods", None),
+    ("", "pods", Some("exec")),
+    ("", "serviceaccounts", Some("token")),
+    ("apps", "deployments", None),
+    ("events.k8s.io", "events", None),
+    ("coordination.k8s.io", "leases", None),
+    ("rbac.authorization.k8s.io", "roles", None),
+    ("apiextensions.k8s.io", "customresourcedefinitions", None),
+];
+
+const VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// Returns what the user of a client may do in a namespace.
+async fn allowed(client: &Client, namespace: &str) -> Vec<String> {
+    let reviews = Api::<SelfSubjectAccessReview>::all(client.clone());
+    let mut allowed = Vec::new();
+    for (group, resource, subresource) in RESOURCES {
+        let mut verbs = Vec::new();
+        for verb in VERBS {
+            let attributes = json!({
+                "group": group, "resource": resource, "subresource": subresource, "verb": verb,
+                "namespace": namespace,
+            });
+            let review = json!({"metadata": {}, "spec": {"resourceAttributes": attributes}});
+            let review = serde_json::from_value(review).unwrap();
+            let review = reviews.create(&PostParams::default(), &review).await.unwrap();
+            if review.status.unwrap().allowed {
+                verbs.push(*verb);
+            }
+        }
+        if !verbs.is_empty() {
+            let subresource = subresource.map(|it| format!("/{it}")).unwrap_or_default();
+            allowed.push(format!("{resource}{subresource} {}", verbs.join(",")));
+        }
+    }
+    allowed
+}
+
 /// Runs the operator as its service account.
-async fn run_as_service_account(dir: &TempDir, client: Client) -> Running {
-    let kubeconfig = account_kubeconfig(dir, client, "greeter", "greeter").await;
+fn run_as_service_account(kubeconfig: &Path) -> Running {
     let mut command = Command::new(operator());
     command.arg("--kubeconfig").arg(kubeconfig);
     command.args(["--leader-elect", "--leader-election-namespace", "greeter"]);
@@ -100,7 +146,7 @@ async fn run_as_service_account(dir: &TempDir, client: Client) -> Running {
 }
 
 #[test]
-fn deployed_permissions_are_enough_for_the_operator() {
+fn deployed_permissions_are_those_that_the_operator_needs() {
     let dir = TempDir::new("deploy");
     let _cluster = Background::start(&dir, &[]);
     let output = evenkeel(&dir, "deploy").success();
@@ -116,7 +162,20 @@ fn deployed_permissions_are_enough_for_the_operator() {
         };
         until(available).await;
 
-        let _operator = run_as_service_account(&dir, client.clone()).await;
+        let kubeconfig = account_kubeconfig(&dir, client.clone(), "greeter", "greeter").await;
+        let account = client_of(&kubeconfig).await;
+        let everywhere = [
+            "greetings get,list,patch,watch",
+            "greetings/status patch",
+            "greetings/finalizers update",
+            "configmaps create,get,list,patch,watch",
+            "events create,patch",
+        ];
+        assert_eq!(allowed(&account, "default").await, everywhere);
+        let own = [&everywhere[..], &["leases create,get,list,update,watch"]].concat();
+        assert_eq!(allowed(&account, "greeter").await, own);
+
+        let _operator = run_as_service_account(&kubeconfig);
         let greetings = greetings(client.clone());
         greetings.create(&PostParams::default(), &greeting(&[])).await.unwrap();
         let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");

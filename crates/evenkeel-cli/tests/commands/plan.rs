@@ -122,6 +122,39 @@ fn copy_keeps_what_the_operator_wrote_before() {
 }
 
 #[test]
+fn plan_for_a_real_kube_apiserver_has_no_other_writes() {
+    let binaries = match evenkeel_upstream::locate() {
+        Ok(binaries) => binaries,
+        Err(reason) => {
+            eprintln!("skipped 1 test: {reason}");
+            return;
+        }
+    };
+    // Its processes end with this value.
+    let options = evenkeel_upstream::Options::default();
+    let cluster = block_on(evenkeel_upstream::Cluster::start(&binaries, &options)).unwrap();
+    let dir = TempDir::new("plan-real");
+    let kubeconfig = dir.kubeconfig();
+    std::fs::copy(cluster.kubeconfig(), &kubeconfig).unwrap();
+    run(&dir.0, &["install", "--binary", operator().to_str().unwrap()]).success();
+    block_on(async {
+        let greetings = greetings(client(&dir).await);
+        greetings.create(&PostParams::default(), &greeting(&[])).await.unwrap();
+    });
+    let output = plan(&dir, &kubeconfig, &[]).success();
+    assert!(output.stdout.starts_with("create ConfigMap default/ada\n"), "{output:?}");
+    assert!(output.stdout.ends_with("Plan: 1 to create.\n"), "{output:?}");
+    assert_eq!(block_on(config_map(&dir)), None);
+
+    // The copy keeps the managed fields of that server, so nothing is written again.
+    let running = Running::start(&dir);
+    block_on(async { while config_map(&dir).await.is_none() {} });
+    drop(running);
+    let output = plan(&dir, &kubeconfig, &["--detailed-exitcode"]).success();
+    assert_eq!(output.stdout, "No writes.\n", "{output:?}");
+}
+
+#[test]
 fn operator_with_webhooks_only_becomes_idle_and_its_certificates_are_no_writes() {
     let dir = TempDir::new("plan-webhooks");
     let _cluster = Background::start(&dir, &[]);

@@ -14,11 +14,7 @@ pub(crate) struct TempDir(pub(crate) PathBuf);
 
 impl TempDir {
     pub(crate) fn new(name: &str) -> Self {
-        Self::within(&std::env::temp_dir(), name)
-    }
-
-    pub(crate) fn within(parent: &Path, name: &str) -> Self {
-        let dir = parent.join(format!("evenkeel-{name}-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         Self(dir.canonicalize().unwrap())
     }
@@ -147,8 +143,13 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// Returns a client of the cluster that was started in a directory.
 pub(crate) async fn client(dir: &TempDir) -> evenkeel::kube::Client {
+    client_of(&dir.kubeconfig()).await
+}
+
+/// Returns a client with a kubeconfig.
+pub(crate) async fn client_of(kubeconfig: &Path) -> evenkeel::kube::Client {
     use evenkeel::kube::config::{KubeConfigOptions, Kubeconfig};
-    let config = Kubeconfig::read_from(dir.kubeconfig()).unwrap();
+    let config = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
     let config = evenkeel::kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
     evenkeel::kube::Client::try_from(config).unwrap()
@@ -164,9 +165,11 @@ pub(crate) fn operator() -> &'static Path {
     static OPERATOR: OnceLock<PathBuf> = OnceLock::new();
     OPERATOR.get_or_init(|| {
         // As a dependency of a test, with the features of the whole workspace: up to date after
-        // `cargo test --workspace`.
+        // `cargo test --workspace`. Without this test, Cargo would compile dependencies that macros and
+        // this package share again, and all that uses them.
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["test", "--workspace", "--test", "command_line", "--no-run", "--quiet"]);
+        cargo.args(["test", "--workspace", "--test", "command_line", "--test", "commands"]);
+        cargo.args(["--no-run", "--quiet"]);
         // Variables that Cargo set for this test would make build scripts run again.
         let set =
             |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|it| name.starts_with(it));

@@ -44,6 +44,8 @@ struct Description<'a> {
     crds: Vec<CustomResourceDefinition>,
     /// The permissions in all watched namespaces.
     rules: Vec<PolicyRule>,
+    /// Those of them that follow from no registration.
+    added_rules: &'a [PolicyRule],
     /// The permissions in the operator's own namespace.
     namespace_rules: Vec<PolicyRule>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,6 +118,7 @@ fn json(inner: &Inner) -> serde_json::Result<String> {
         evenkeel: env!("CARGO_PKG_VERSION"),
         crds,
         rules: rules_of(inner),
+        added_rules: &inner.rules,
         namespace_rules: namespace_rules_of(inner),
         webhooks,
     })
