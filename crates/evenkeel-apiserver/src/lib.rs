@@ -15,6 +15,8 @@ pub mod listen;
 
 pub mod identity;
 
+pub mod faults;
+
 mod event_ttl;
 mod flow_control;
 mod handler;
@@ -105,8 +107,8 @@ pub use authz::{
 pub use body::Body;
 pub use limits::Limits;
 pub use server::{
-    ApiServer, BuildError, Builder, Commit, LegacyTokenSigner, ServeError, ServerHandle, Service,
-    StoredObject,
+    ApiServer, BuildError, Builder, Commit, FaultyBody, LegacyTokenSigner, ListenerService,
+    ServeError, ServerHandle, Service, StoredObject,
 };
 pub use storage::{Durability, OpenError, Window};
 pub use tokens::ServiceAccountOptions;

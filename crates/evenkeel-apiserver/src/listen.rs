@@ -13,6 +13,6 @@ pub mod tls;
 
 pub use self::{
     files::raise_open_files_limit,
-    peer::{Peer, PeerIdentity},
+    peer::{Abort, Peer, PeerIdentity},
     serve::{BindError, Listener, Options, Stopped},
 };

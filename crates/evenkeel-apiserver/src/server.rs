@@ -12,6 +12,8 @@ mod grants;
 
 mod history;
 
+mod listener;
+
 mod service;
 
 mod token_signer;
@@ -30,6 +32,7 @@ use tokio::task::JoinSet;
 
 use self::authorization::Authorization;
 pub use self::history::{Commit, StoredObject};
+pub use self::listener::{FaultyBody, ListenerService};
 pub use self::service::Service;
 pub use self::token_signer::LegacyTokenSigner;
 use crate::access::{AccessReport, AccessTrail};
@@ -41,6 +44,7 @@ use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
 use crate::context::{Components, Core, ShutdownSignal};
 use crate::event_ttl::EventTtl;
+use crate::faults::{self, Faults};
 use crate::flow_control::FlowControl;
 use crate::hooks::service::allocator::Allocator;
 use crate::identity::token_file::TokenFile;
@@ -71,6 +75,7 @@ pub struct ApiServer {
     certificates: Option<PathBuf>,
     /// Generated or loaded on first use.
     authority: Mutex<Option<Arc<Authority>>>,
+    faults: Option<Arc<Faults>>,
 }
 
 /// A builder of an [`ApiServer`].
@@ -96,6 +101,7 @@ pub struct Builder {
     remote_webhooks: bool,
     runtime_config: RuntimeConfig,
     objects: Vec<serde_json::Value>,
+    faults: Option<(faults::Plan, Box<dyn std::io::Write + Send>)>,
 }
 
 /// Why a server could not be built.
@@ -171,16 +177,6 @@ impl ApiServer {
         Service { core: self.core.clone(), identity: Some(identity), shutdown_signal: None }
     }
 
-    /// Returns a service that authenticates each request, to be served by another listener.
-    pub fn authenticating_service(&self) -> Service {
-        Service { core: self.core.clone(), identity: None, shutdown_signal: None }
-    }
-
-    /// Like [`authenticating_service`](Self::authenticating_service), and consumes the server.
-    pub fn into_service(self) -> Service {
-        self.authenticating_service()
-    }
-
     /// Serves HTTP/1.1 and HTTP/2 over TLS on `address`, with a certificate of the server's own
     /// authority.
     ///
@@ -230,6 +226,7 @@ impl ApiServer {
             shutdown_signal: Some(ShutdownSignal(shutdown_signal)),
             ..self.authenticating_service()
         };
+        let service = ListenerService::new(service, self.faults.clone());
         let mut server_stops = self.stopping.subscribe();
         let mut watches_stop = self.core.stopping.clone();
         let core = self.core.clone();
@@ -508,6 +505,7 @@ impl Builder {
         let (policies, webhooks) = (Policies::default(), Webhooks::default());
         let limits = self.limits.unwrap_or_default();
         let clock_rng = Arc::new(self.seed.map_or_else(ClockRng::system, ClockRng::seeded));
+        let faults = self.faults.map(|(plan, log)| Faults::new(plan, log, clock_rng.clone()));
         let audit = self.audit.map(|(policy, sink)| Audit::new(policy, sink, clock_rng.clone()));
         let core = Arc::new(Core {
             webhooks: webhook::Client::new(store.clone(), reach),
@@ -545,6 +543,7 @@ impl Builder {
             apiserver_address,
             certificates,
             authority: Mutex::default(),
+            faults: faults.map(Arc::new),
         })
     }
 }

@@ -443,6 +443,12 @@ impl Status {
         status
     }
 
+    /// Returns the error of a server that cannot handle the request now.
+    pub(crate) fn unavailable() -> Self {
+        let message = "the server is currently unable to handle the request";
+        Self::new(503, "ServiceUnavailable", message).retry_after(1)
+    }
+
     /// Returns the error of a request that timed out.
     pub(crate) fn timed_out() -> Self {
         let message = "Timeout: request did not complete within the allotted timeout";

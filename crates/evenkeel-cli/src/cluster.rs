@@ -23,7 +23,7 @@ use clap::{Args, Subcommand};
 pub(crate) enum Command {
     /// Start a cluster and run it until Ctrl-C or SIGTERM, or in the background
     #[command(after_help = "Example:\n  evenkeel cluster start --detach --nodes 3")]
-    Start(start::Start),
+    Start(Box<start::Start>),
     /// Stop a cluster
     #[command(after_help = "Example:\n  evenkeel cluster stop")]
     Stop(Target),

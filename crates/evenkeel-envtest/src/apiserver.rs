@@ -6,11 +6,13 @@
 
 mod config;
 
-use std::{convert::Infallible, error::Error as StdError, net::SocketAddr, path::Path};
+use std::{
+    convert::Infallible, error::Error as StdError, fs::File, io::Write, net::SocketAddr, path::Path,
+};
 
 use bytes::Bytes;
 use evenkeel_apiserver::{
-    ServiceAccountOptions, audit,
+    ServiceAccountOptions, audit, faults,
     identity::token_file::TokenFile,
     listen::{Listener, Options, raise_open_files_limit, tls::Tls},
 };
@@ -30,8 +32,10 @@ use crate::{
 /// The Kubernetes version that `--version` prints.
 const VERSION: &str = "v1.36.3";
 
+/// A plan of faults, and what they are logged to.
+pub type FaultPlan = (faults::Plan, Box<dyn Write + Send>);
+
 /// The input of `make_service`.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Startup {
     /// The settings of the API server.
@@ -42,6 +46,8 @@ pub struct Startup {
     pub service_accounts: ServiceAccountOptions,
     /// What is recorded in the audit log, and where.
     pub audit: Option<(audit::Policy, audit::LogFile)>,
+    /// The faults to inject, and where they are logged.
+    pub faults: Option<FaultPlan>,
     /// The address that the listener is bound to.
     pub address: SocketAddr,
     /// Becomes `true` when the process stops; watches must end then.
@@ -76,7 +82,7 @@ where
     for flag in flags.ignored() {
         process::log(&format!("kube-apiserver: ignoring --{flag}: not supported by Evenkeel"));
     }
-    run(Config::from_flags(&flags)?, make_service).await
+    run(Config::from_flags(&flags, process::variable)?, make_service).await
 }
 
 /// Serves the service that `make_service` returns until SIGTERM or SIGINT.
@@ -104,7 +110,8 @@ where
     let address = listener.local_addr();
     let service_accounts = service_accounts(&settings)?;
     let audit = audit_log(&settings)?;
-    let startup = Startup { settings, tokens, service_accounts, audit, address, stopping };
+    let faults = faults(&settings)?;
+    let startup = Startup { settings, tokens, service_accounts, audit, faults, address, stopping };
     let service = make_service(startup).await.map_err(Into::into)?;
 
     process::log(&format!("Serving securely on {address}"));
@@ -129,6 +136,22 @@ fn audit_log(settings: &Settings) -> Result<Option<(audit::Policy, audit::LogFil
     let log = audit::LogFile::open(path, settings.audit_log.clone())
         .map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Some((policy, log)))
+}
+
+/// Reads the plan of the faults and opens their log. Without a plan none are injected.
+fn faults(settings: &Settings) -> Result<Option<FaultPlan>, BoxError> {
+    let Some(path) = &settings.faults_file else { return Ok(None) };
+    let plan = faults::Plan::read(path)?;
+    process::log(&format!("Injecting the faults of {}", path.display()));
+    let log: Box<dyn Write + Send> = match &settings.faults_log_path {
+        None => Box::new(std::io::stderr()),
+        Some(path) => {
+            // Each suite of a project starts a server of its own.
+            let file = File::options().create(true).append(true).open(path);
+            Box::new(file.map_err(|error| format!("{}: {error}", path.display()))?)
+        }
+    };
+    Ok(Some((plan, log)))
 }
 
 fn read(path: &Path) -> Result<String, String> {

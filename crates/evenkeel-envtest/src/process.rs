@@ -6,6 +6,7 @@ use std::{
     env,
     error::Error as StdError,
     io::{self, Write as _},
+    path::PathBuf,
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -48,6 +49,11 @@ pub fn arguments() -> Result<Vec<String>, BoxError> {
             argument.into_string().map_err(|bad| format!("{bad:?} is not valid UTF-8").into())
         })
         .collect()
+}
+
+/// Returns the path in an environment variable, unless it is empty.
+pub fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// Returns the wall clock time in seconds since the Unix epoch.

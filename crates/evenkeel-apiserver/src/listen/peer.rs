@@ -24,6 +24,11 @@ struct Connection {
     tracked: Arc<TrackedConnection>,
 }
 
+/// In the extensions of a response: no response is sent. The connection is closed, or with HTTP/2
+/// the stream is reset.
+#[derive(Clone, Copy, Debug)]
+pub struct Abort;
+
 /// The identity in the client certificate of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerIdentity {

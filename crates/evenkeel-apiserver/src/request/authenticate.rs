@@ -116,6 +116,11 @@ impl Authenticator {
         }
     }
 
+    /// Returns the name of the sender; `None` if the request is not authenticated.
+    pub(crate) fn user(&self, state: State<'_>, parts: &Parts) -> Option<String> {
+        Some(self.authenticate(state, parts).ok()?.0.user)
+    }
+
     /// Returns the identity a bearer token belongs to, if it is for one of `audiences`. The error is
     /// that of a TokenReview.
     pub(crate) fn authenticate_token(

@@ -21,6 +21,30 @@ pub struct Service {
     pub(super) shutdown_signal: Option<ShutdownSignal>,
 }
 
+impl super::ApiServer {
+    /// Returns a service that authenticates each request.
+    pub fn authenticating_service(&self) -> Service {
+        Service { core: self.core.clone(), identity: None, shutdown_signal: None }
+    }
+}
+
+impl Service {
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Attaches what the stages of a request need to know about this service.
+    pub(crate) fn prepare<B>(&self, mut request: Request<B>) -> Request<B> {
+        if let Some(identity) = &self.identity {
+            request.extensions_mut().insert(identity.clone());
+        }
+        if let Some(shutdown_signal) = &self.shutdown_signal {
+            request.extensions_mut().insert(shutdown_signal.clone());
+        }
+        request
+    }
+}
+
 impl<B> tower_service::Service<Request<B>> for Service
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -34,14 +58,9 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let core = self.core.clone();
-        if let Some(identity) = &self.identity {
-            request.extensions_mut().insert(identity.clone());
-        }
-        if let Some(shutdown_signal) = &self.shutdown_signal {
-            request.extensions_mut().insert(shutdown_signal.clone());
-        }
+        let request = self.prepare(request);
         Box::pin(async move { Ok(handler::run(&core, request).await) })
     }
 }

@@ -92,6 +92,8 @@ mod listener;
 
 mod limits;
 
+mod faults;
+
 mod flow_control;
 
 mod event_ttl;

@@ -1,13 +1,14 @@
 //! `evenkeel cluster start`.
 
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::audit::{LogFile, LogOptions, Policy};
 use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
+use evenkeel_apiserver::{ApiServer, faults};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 
 use super::connect::Process;
@@ -51,6 +52,13 @@ pub(crate) struct Start {
     /// File of the audit log; - is the standard output
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
+    /// Plan of faults to inject into requests: watches that are cut, expired or late, lost
+    /// responses, rejections (format: README of evenkeel-envtest)
+    #[arg(long, value_name = "PLAN")]
+    faults: Option<PathBuf>,
+    /// File to log injected faults to, as JSON lines; by default they are printed
+    #[arg(long, value_name = "FILE", requires = "faults")]
+    faults_log: Option<PathBuf>,
     /// Log at level info instead of warn
     #[arg(short, long)]
     verbose: bool,
@@ -125,6 +133,13 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     if let (Some(policy), Some(log)) = (&options.audit_policy_file, &options.audit_log_path) {
         let (policy, log) = audit_log(policy, log)?;
         builder = builder.audit(policy, log);
+    }
+    if let Some(plan) = &options.faults {
+        let plan = faults::Plan::read(plan)?;
+        builder = match &options.faults_log {
+            Some(log) => builder.faults(plan, create(log)?),
+            None => builder.faults(plan, std::io::stderr()),
+        };
     }
     if let Some(file) = &options.load {
         builder = builder.load(snapshot::read(file)?);
@@ -220,6 +235,10 @@ fn audit_log(policy: &Path, log: &Path) -> anyhow::Result<(Policy, LogFile)> {
     let log = LogFile::open(log, LogOptions::default())
         .with_context(|| format!("cannot open {}", log.display()))?;
     Ok((parsed, log))
+}
+
+fn create(path: &Path) -> anyhow::Result<File> {
+    File::create(path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn absolute(path: &Path) -> PathBuf {

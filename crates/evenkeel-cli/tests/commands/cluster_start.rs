@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Lines, TempDir, command};
+use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::kube::Api;
+use evenkeel::kube::api::PostParams;
+
+use crate::support::{Background, Lines, TempDir, block_on, client, command};
 
 fn start(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = command(dir, &["cluster", "start"]);
@@ -48,6 +52,39 @@ fn unknown_names_are_rejected_with_the_known_ones() {
         assert!(text.contains(error) && text.contains(known), "{text}");
         assert!(!dir.kubeconfig().exists());
     }
+}
+
+#[test]
+fn faults_of_a_plan_are_injected_and_logged() {
+    let dir = TempDir::new("faults");
+    dir.write("wrong.yaml", "{faults: [{at: {verb: create}, effect: {reject: 409}}]}");
+    let output = start(&dir.0, &["--faults", "wrong.yaml"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("wrong.yaml: faults[0]: {\"reject\":409} is not possible"), "{text}");
+
+    dir.write(
+        "plan.yaml",
+        "faults:\n- at: {verb: create, resource: configmaps, nth: 2}\n  effect: {reject: 500}\n",
+    );
+    let arguments = ["--api-only", "--faults", "plan.yaml", "--faults-log", "injected.jsonl"];
+    let _cluster = Background::start(&dir, &arguments);
+    block_on(async {
+        let maps = Api::<ConfigMap>::default_namespaced(client(&dir).await);
+        let map = |name: &str| {
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some(name.to_owned());
+            map
+        };
+        let create = async |name| maps.create(&PostParams::default(), &map(name)).await;
+        create("a").await.unwrap();
+        let error = create("b").await.unwrap_err().to_string();
+        assert!(error.contains("injected by the fault plan"), "{error}");
+        create("b").await.unwrap();
+    });
+    let log = std::fs::read_to_string(dir.0.join("injected.jsonl")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(log.trim()).unwrap();
+    assert_eq!(line["injected"]["effect"], serde_json::json!({"reject": 500}));
 }
 
 #[cfg(unix)]

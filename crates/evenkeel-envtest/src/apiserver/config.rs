@@ -88,7 +88,15 @@ pub struct Settings {
     pub service_account_extend_token_expiration: bool,
     /// The URL of the key set in the discovery document, if not that of the server.
     pub service_account_jwks_uri: Option<String>,
+    /// The plan of the faults to inject; without it none are.
+    pub faults_file: Option<PathBuf>,
+    /// The file that injected faults are logged to; standard error if `None`.
+    pub faults_log_path: Option<PathBuf>,
 }
+
+/// The environment variables of flags, for test suites that do not set flags.
+const FAULTS: &str = "EVENKEEL_FAULTS";
+const FAULTS_LOG: &str = "EVENKEEL_FAULTS_LOG";
 
 /// A range of Service addresses in CIDR notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,13 +201,28 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag::value("audit-log-maxsize", "int", "Megabytes of the audit log. Default: 100."),
     Flag::value("audit-log-maxage", "int", "Days to keep rotated audit logs. Default: 366."),
     Flag::value("audit-log-maxbackup", "int", "Rotated audit logs to keep. Default: 100."),
+    Flag::value(
+        "evenkeel-faults",
+        "file",
+        "Plan of faults to inject into requests. Default: the variable EVENKEEL_FAULTS, or none.",
+    ),
+    Flag::value(
+        "evenkeel-faults-log",
+        "file",
+        "File to append injected faults to. Default: the variable EVENKEEL_FAULTS_LOG, or stderr.",
+    ),
     Flag::value("etcd-servers", "urls", "Ignored; storage is built in."),
     Flag::switch("allow-privileged", "Ignored; privileged containers are always allowed."),
     Flag::value("v", "level", "Ignored."),
 ];
 
 impl Config {
-    pub(super) fn from_flags(flags: &Flags) -> Result<Self, Error> {
+    /// Returns the configuration of a command line. `variable` returns the value of an environment
+    /// variable, unless it is empty.
+    pub(super) fn from_flags(
+        flags: &Flags,
+        variable: impl Fn(&str) -> Option<PathBuf>,
+    ) -> Result<Self, Error> {
         let path = |name| flags.text(name).map(PathBuf::from);
         let tls_pair = match (path("tls-cert-file"), path("tls-private-key-file")) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -256,6 +279,8 @@ impl Config {
             service_account_extend_token_expiration: flags
                 .switch("service-account-extend-token-expiration", true)?,
             service_account_jwks_uri: flags.text("service-account-jwks-uri").map(str::to_owned),
+            faults_file: path("evenkeel-faults").or_else(|| variable(FAULTS)),
+            faults_log_path: path("evenkeel-faults-log").or_else(|| variable(FAULTS_LOG)),
         };
         Ok(Self { serving, settings })
     }

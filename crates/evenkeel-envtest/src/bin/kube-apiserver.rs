@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use evenkeel_apiserver::{ApiServer, BuildError, Limits, Service};
+use evenkeel_apiserver::{ApiServer, BuildError, Limits, ListenerService};
 use evenkeel_envtest::{
     apiserver::{self, Startup},
     process::{self, BoxError},
@@ -17,8 +17,9 @@ fn run() -> Result<(), BoxError> {
     runtime.block_on(apiserver::main(process::arguments()?, service))
 }
 
-async fn service(startup: Startup) -> Result<Service, BuildError> {
-    let Startup { settings, tokens, service_accounts, audit, address, stopping, .. } = startup;
+async fn service(startup: Startup) -> Result<ListenerService, BuildError> {
+    let Startup { settings, tokens, service_accounts, audit, faults, address, stopping, .. } =
+        startup;
     let mut enabled = settings.enable_admission_plugins;
     // Enabled by default, as upstream's is.
     let service_account = "ServiceAccount".to_owned();
@@ -48,6 +49,9 @@ async fn service(startup: Startup) -> Result<Service, BuildError> {
     }
     if let Some((policy, log)) = audit {
         builder = builder.audit(policy, log);
+    }
+    if let Some((plan, log)) = faults {
+        builder = builder.faults(plan, log);
     }
     if let Some(interval) = settings.compaction_interval {
         builder = builder.compaction_interval(interval);

@@ -106,6 +106,8 @@ fn invalid_arguments_exit_with_an_error() {
         (&["--bind-address=0.0.0.0", "--secure-port=0"], "not a loopback address"),
         (&["--client-ca-file=does/not/exist"], "does/not/exist"),
         (&["--token-auth-file=does/not/exist", "--secure-port=0"], "does/not/exist"),
+        (&["--evenkeel-faults=does/not/exist", "--secure-port=0"], "does/not/exist"),
+        (&["--evenkeel-faults=Cargo.toml", "--secure-port=0"], "Cargo.toml: "),
         (
             &["--service-account-signing-key-file=does/not/exist", "--secure-port=0"],
             "does/not/exist",

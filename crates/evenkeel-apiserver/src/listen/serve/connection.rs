@@ -39,7 +39,7 @@ use super::{
     connections::{CloseMode, ConnectionGuard},
 };
 use crate::listen::{
-    peer::{Peer, PeerIdentity},
+    peer::{Abort, Peer, PeerIdentity},
     tls::{ClientCertificate, Protocol, Tls},
 };
 
@@ -61,6 +61,11 @@ task_local! {
     /// Whether the request of an HTTP/2 stream is long-running.
     static LONG_RUNNING: Arc<AtomicBool>;
 }
+
+/// The service sends no response.
+#[derive(Debug, thiserror::Error)]
+#[error("the response was aborted")]
+struct Aborted;
 
 /// An accepted connection.
 pub(super) struct Connection<S> {
@@ -147,13 +152,16 @@ where
                 request.extensions_mut().insert(peer.with_request(long_running));
                 let Ok(()) = poll_fn(|cx| service.poll_ready(cx)).await;
                 let Ok(response) = service.call(request).await;
+                if response.extensions().get::<Abort>().is_some() {
+                    return Err(Aborted);
+                }
                 // The request counts as running until its response is sent, that is, until the body
                 // and this closure are dropped.
                 let hold_guard = move |error| {
                     let _running = &running;
                     error
                 };
-                Ok::<_, Infallible>(response.map(|body| body.map_err(hold_guard)))
+                Ok(response.map(|body| body.map_err(hold_guard)))
             }
         });
         {

@@ -5,7 +5,7 @@ use crate::flags::Style;
 
 fn config(arguments: &[&str]) -> Result<Config, Error> {
     let arguments = arguments.iter().map(|argument| (*argument).to_owned());
-    Config::from_flags(&Flags::parse(FLAGS, Style::Kubernetes, arguments)?)
+    Config::from_flags(&Flags::parse(FLAGS, Style::Kubernetes, arguments)?, |_| None)
 }
 
 #[test]
@@ -139,4 +139,18 @@ fn runtime_config_enables_and_disables_apis() {
     let expected = [("api/beta".to_owned(), true), ("apps/v1".to_owned(), false)];
     assert_eq!(parsed.settings.runtime_config, expected);
     assert!(config(&["--runtime-config=apps/v1=maybe"]).is_err());
+}
+
+#[test]
+fn faults_come_from_the_flag_or_else_from_the_environment() {
+    let settings = |arguments: &[&str]| {
+        let arguments = arguments.iter().map(ToString::to_string);
+        let flags = Flags::parse(FLAGS, Style::Kubernetes, arguments).unwrap();
+        let variable = |name: &str| (name == "EVENKEEL_FAULTS").then(|| "of-variable".into());
+        Config::from_flags(&flags, variable).unwrap().settings
+    };
+    assert_eq!(settings(&[]).faults_file, Some("of-variable".into()));
+    let given = settings(&["--evenkeel-faults=a", "--evenkeel-faults-log=b"]);
+    assert_eq!((given.faults_file, given.faults_log_path), (Some("a".into()), Some("b".into())));
+    assert_eq!(config(&[]).unwrap().settings.faults_file, None);
 }
