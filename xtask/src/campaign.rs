@@ -7,11 +7,16 @@ use std::error::Error;
 use std::process::Command;
 
 use crate::cargo::cargo;
+use crate::simulations;
+
+/// The campaign with a program of its own.
+const SIMULATIONS: &str = "simulations";
 
 /// The campaigns and the arguments of `cargo` that run their tests.
 const CAMPAIGNS: &[(&str, &[&str])] = &[
     ("finalizers", &["test", "-p", "evenkeel-cluster", "--lib", "finalizers::model"]),
     ("handovers", &["test", "-p", "evenkeel", "--test", "it", "handovers::", "--", "--nocapture"]),
+    ("planted", PLANTED),
     ("stops", &["test", "-p", "evenkeel", "--test", "it", "stops::", "--", "--nocapture"]),
     // A rotation in real time and ten in virtual time per seed.
     ("rotations", ROTATIONS),
@@ -19,6 +24,19 @@ const CAMPAIGNS: &[(&str, &[&str])] = &[
 
 const ROTATIONS: &[&str] =
     &["test", "-p", "evenkeel", "--lib", "--test", "webhooks", "rotate", "--", "--nocapture"];
+
+/// Operators with a bug: prints the table. The seeds have no effect.
+const PLANTED: &[&str] = &[
+    "test",
+    "-p",
+    "evenkeel-sim",
+    "--test",
+    "simulation",
+    "planted::",
+    "--",
+    "--nocapture",
+    "--test-threads=1",
+];
 
 /// The environment variable that passes the seeds to the tests.
 const SEEDS: &str = "EVENKEEL_SEEDS";
@@ -32,6 +50,12 @@ const DEFAULT_SEEDS: &str = "1000..1200";
 #[expect(clippy::print_stdout, reason = "a command line tool prints its results")]
 #[expect(clippy::disallowed_methods, reason = "measures real time")]
 pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    if let [name, rest @ ..] = arguments
+        && name == SIMULATIONS
+    {
+        println!("campaign: {name}\ncommit:   {}", commit()?);
+        return simulations::run(rest.first().map(String::as_str));
+    }
     let (name, seeds) = match arguments {
         [name] => (name.as_str(), DEFAULT_SEEDS),
         [name, seeds] => (name.as_str(), seeds.as_str()),
@@ -52,7 +76,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
 
 fn usage() -> String {
     let names: Vec<&str> = CAMPAIGNS.iter().map(|(name, _)| *name).collect();
-    format!("usage: campaign <name> [from..to], where <name> is one of: {}", names.join(", "))
+    format!(
+        "usage: campaign <name> [from..to], where <name> is one of: {}\n       \
+         campaign {SIMULATIONS} [seconds]",
+        names.join(", ")
+    )
 }
 
 /// Returns the checked-out commit, with a suffix if the tree is dirty.

@@ -10,6 +10,8 @@ mod package;
 
 mod policy;
 
+mod simulations;
+
 mod templates;
 
 mod tidy;

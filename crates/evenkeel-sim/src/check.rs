@@ -20,6 +20,7 @@ use crate::{fail, shrink, trace};
 #[expect(clippy::print_stdout, reason = "the output of a test")]
 pub(crate) fn check(simulation: &Simulation) {
     let report = explore(simulation);
+    report.store();
     match &report.finding {
         Some(finding) => {
             let stored = store(simulation, finding);
@@ -41,7 +42,12 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
         calm.requests.writes.iter().filter(|write| write.revision.is_some()).count();
     report.coverage.watched = calm.requests.watches.len();
     if let Some(violation) = twice(whole, &calm_plan, &calm, None).into_iter().next() {
-        report.finding = Some(Finding::new(calm_plan, violation, calm.trace));
+        // A run without an end takes long; its first step shows enough.
+        let (plan, violations, trace) = match calm.aborted {
+            Some(_) => (calm_plan, vec![violation], calm.trace),
+            None => shrink::shrink(whole, calm_plan, violation),
+        };
+        report.finding = Finding::new(plan, violations, trace, &whole.workload);
         report.coverage.seconds = start.elapsed().as_secs_f64();
         return report;
     }
@@ -67,8 +73,8 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     let found =
         found.or_else(|| search_workloads(worlds, simulation.tier, deadline, &mut report.coverage));
     if let Some((plan, violation)) = found {
-        let (plan, violation, trace) = shrink::shrink(config, plan, violation);
-        report.finding = Some(Finding::new(plan, violation, trace));
+        let (plan, violations, trace) = shrink::shrink(config, plan, violation);
+        report.finding = Finding::new(plan, violations, trace, &whole.workload);
     }
     report.coverage.seconds = start.elapsed().as_secs_f64();
     report

@@ -46,7 +46,7 @@ mod report;
 pub use explore::{Coverage, Tier};
 pub use oracle::{Oracle, Violation};
 pub use plan::{At, Effect, Fault, Plan};
-pub use report::{Finding, Report};
+pub use report::{BugClass, Finding, Report};
 pub use simulation::{Simulation, operator};
 pub use trace::{Lane, TraceEvent};
 pub use workload::{ObjectRef, Step};

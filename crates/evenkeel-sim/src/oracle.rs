@@ -6,6 +6,8 @@ mod rest;
 
 mod status;
 
+mod transition;
+
 use std::fmt;
 
 use serde::Serialize;
@@ -22,6 +24,8 @@ pub enum Oracle {
     /// After the last fault the cluster reaches the state of a run without faults, and stays in it
     /// (O1).
     Convergence,
+    /// The same declaration leads to the same children, whatever was declared before (O1).
+    Transition,
     /// At rest another reconcile changes nothing (O2).
     Idempotency,
     /// Objects are created and deleted as often as without faults (O3).
@@ -52,8 +56,9 @@ impl Oracle {
     pub fn bug_class(self) -> &'static str {
         match self {
             Self::Convergence => "the cluster does not converge to the desired state",
+            Self::Transition => "a declaration has another result than the first time",
             Self::Idempotency => "the reconciler writes although nothing has changed",
-            Self::Lifecycle => "objects are created or deleted once too often",
+            Self::Lifecycle => "objects are created, deleted or replaced another number of times",
             Self::Ownership => "an object of another owner is deleted",
             Self::Leftovers => "objects are left behind after the deletion",
             Self::Deletion => "a deletion never completes",
@@ -140,12 +145,18 @@ pub(crate) fn violations(
 ) -> Vec<Violation> {
     let mut violations = Vec::new();
     panics(run, &mut violations);
+    lifecycle::owner_scopes(run, &mut violations);
     aborted(run, &mut violations);
     if run.aborted.is_none() {
         if let Some(calm) = calm {
             rest::convergence(run, calm, &mut violations);
             lifecycle::counts(config, plan, run, calm, &mut violations);
+            lifecycle::replacements(run, calm, &mut violations);
             lifecycle::budget(plan, run, calm, &mut violations);
+        }
+        let workload = if plan.workload.is_empty() { &config.workload } else { &plan.workload };
+        if calm.is_none() {
+            transition::transitions(workload, run, &mut violations);
         }
         rest::idempotency(run, &mut violations);
         rest::deletions(run, &mut violations);
@@ -172,6 +183,10 @@ fn panics(run: &Run, violations: &mut Vec<Violation>) {
             violations.push(violation.found(format!("panicked: {message}")));
             return;
         }
+    }
+    // The runtime responds with the panic of a webhook.
+    if let Some((_, message)) = run.rejected.iter().find(|(_, it)| it.contains("[recovered]")) {
+        violations.push(Violation::new(Oracle::Panics, "webhook").found(message.clone()));
     }
 }
 

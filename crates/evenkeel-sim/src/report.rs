@@ -1,21 +1,26 @@
 //! The report of a simulation: for a person, as JSON, as JUnit XML and as a picture.
 
-mod html;
+mod class;
+
+mod text;
 
 mod hints;
 
-use std::fmt::Write as _;
-use std::path::Path;
+mod junit;
+
+mod html;
+
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+
+pub use class::BugClass;
 
 use crate::explore::Coverage;
 use crate::oracle::Violation;
 use crate::plan::Plan;
-use crate::trace::{self, TraceEvent};
-
-/// Lines of the timeline in a report.
-const TIMELINE: usize = 20;
+use crate::trace::TraceEvent;
+use crate::workload::Step;
 
 /// What a simulation has found.
 #[derive(Clone, Debug, Serialize)]
@@ -35,17 +40,43 @@ pub struct Report {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Finding {
+    /// The kind of bug.
+    pub class: BugClass,
     /// The oracle that does not hold, and where.
     pub violation: Violation,
+    /// What else the same oracle finds in the same run, for example other fields.
+    pub others: Vec<Violation>,
     /// The plan.
     pub plan: Plan,
+    /// What the user does: the workload of the plan or of the simulation.
+    pub workload: Vec<Step>,
     /// What happened.
     pub trace: Vec<TraceEvent>,
 }
 
 impl Finding {
-    pub(crate) fn new(plan: Plan, violation: Violation, trace: Vec<TraceEvent>) -> Self {
-        Self { violation, plan, trace }
+    /// Returns the finding of a plan; `violations` are at least one, the main one first, and
+    /// `workload` is that of the simulation.
+    pub(crate) fn new(
+        plan: Plan,
+        violations: Vec<Violation>,
+        trace: Vec<TraceEvent>,
+        workload: &[Step],
+    ) -> Option<Self> {
+        let mut violations = violations.into_iter();
+        let violation = violations.next()?;
+        let class = BugClass::of(&violation, &plan);
+        let workload = match plan.workload.is_empty() {
+            true => workload.to_vec(),
+            false => plan.workload.clone(),
+        };
+        Some(Self { class, violation, others: violations.collect(), plan, workload, trace })
+    }
+
+    /// Returns the finding in one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        format!("{}: {}", self.class, self.violation)
     }
 }
 
@@ -56,39 +87,7 @@ impl Report {
 
     /// Returns the report as text. `stored` is the file of the plan.
     pub(crate) fn render(&self, stored: Option<&Path>) -> String {
-        let mut text = format!("simulation of {}: ", self.operator);
-        let Some(finding) = &self.finding else {
-            let _ = writeln!(text, "no violation\n{}", self.coverage);
-            return text;
-        };
-        let violation = &finding.violation;
-        let _ = writeln!(text, "{violation}\n");
-        let _ = write!(text, "Plan:\n{}", finding.plan);
-        if !violation.expected.is_empty() {
-            let field = match &*violation.field {
-                "" => String::new(),
-                field => format!("  {field}\n"),
-            };
-            let _ = writeln!(
-                text,
-                "\n{}:\n{field}    expected: {}\n    found:    {}",
-                violation.object, violation.expected, violation.found
-            );
-        }
-        let events = trace::timeline(&finding.trace, TIMELINE);
-        let _ = writeln!(text, "\nTimeline (! marks the fault):\n{}", trace::render(events));
-        let _ = writeln!(text, "Likely cause: {}", hints::hint(finding));
-        match stored {
-            Some(file) => {
-                let _ = writeln!(text, "Replay: SIM_PLAN={} cargo test", file.display());
-            }
-            None => {
-                let plan = serde_json::to_string(&finding.plan).unwrap_or_default();
-                let _ = writeln!(text, "Plan as JSON: {plan}");
-            }
-        }
-        let _ = writeln!(text, "Coverage: {}", self.coverage);
-        text
+        text::render(self, stored)
     }
 
     /// Returns the report as JSON.
@@ -100,27 +99,7 @@ impl Report {
     /// Returns the report as JUnit XML, with one test case.
     #[must_use]
     pub fn to_junit(&self) -> String {
-        let failures = usize::from(self.finding.is_some());
-        let mut text = format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"evenkeel-sim\" \
-             tests=\"1\" failures=\"{failures}\">\n  <testcase name=\"{}\" time=\"{:.3}\">\n",
-            html::escape(&self.operator),
-            self.coverage.seconds
-        );
-        if let Some(finding) = &self.finding {
-            let _ = writeln!(
-                text,
-                "    <failure message=\"{}\">{}</failure>",
-                html::escape(&finding.violation.to_string()),
-                html::escape(&self.render(None))
-            );
-        }
-        let _ = writeln!(
-            text,
-            "    <system-out>{}</system-out>\n  </testcase>\n</testsuite>",
-            html::escape(&self.coverage.to_string())
-        );
-        text
+        junit::suite(self)
     }
 
     /// Returns the timeline of the finding as an HTML page without external resources, with one
@@ -128,6 +107,24 @@ impl Report {
     #[must_use]
     pub fn to_html(&self) -> String {
         html::page(self)
+    }
+
+    /// Writes the report as JSON, JUnit XML and HTML into the directory `SIM_REPORT`, if it is set.
+    #[expect(clippy::print_stderr, reason = "the output of a test")]
+    pub(crate) fn store(&self) {
+        let Some(directory) = std::env::var_os("SIM_REPORT").map(PathBuf::from) else { return };
+        let name: String =
+            self.operator.chars().map(|it| if it.is_alphanumeric() { it } else { '-' }).collect();
+        let files = [("json", self.to_json()), ("xml", self.to_junit()), ("html", self.to_html())];
+        for (extension, content) in files {
+            let file = directory.join(format!("{name}.{extension}"));
+            let written =
+                std::fs::create_dir_all(&directory).and_then(|()| std::fs::write(&file, content));
+            if let Err(error) = written {
+                // The result of the test does not depend on it.
+                eprintln!("cannot write {}: {error}", file.display());
+            }
+        }
     }
 }
 

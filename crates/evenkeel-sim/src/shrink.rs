@@ -11,16 +11,22 @@ use crate::world::{self, Run};
 /// Runs that shrinking may take.
 const ATTEMPTS: usize = 200;
 
-/// Returns the smallest plan that was found, its violation and its trace.
-pub(crate) fn shrink(
-    config: &Config,
-    plan: Plan,
-    violation: Violation,
-) -> (Plan, Violation, Vec<TraceEvent>) {
+/// A plan, what it violates and its trace. The first violation is the one that is kept; the others
+/// are of the same oracle.
+pub(crate) type Shrunk = (Plan, Vec<Violation>, Vec<TraceEvent>);
+
+/// Returns the smallest plan that was found.
+pub(crate) fn shrink(config: &Config, plan: Plan, violation: Violation) -> Shrunk {
     let mut shrinker =
         Shrinker { config, fingerprint: violation.fingerprint(), attempts: ATTEMPTS };
-    let trace = world::run(config, &plan).trace;
-    let mut best = (plan, violation, trace);
+    let first = shrinker.attempt(plan.clone());
+    let mut best = match first {
+        Some(first) => first,
+        None => {
+            let trace = world::run(config, &plan).trace;
+            (plan, vec![violation], trace)
+        }
+    };
     while let Some(smaller) = shrinker.smaller(&best.0) {
         best = smaller;
     }
@@ -35,7 +41,7 @@ struct Shrinker<'a> {
 
 impl Shrinker<'_> {
     /// Returns a smaller plan with the same violation.
-    fn smaller(&mut self, plan: &Plan) -> Option<(Plan, Violation, Vec<TraceEvent>)> {
+    fn smaller(&mut self, plan: &Plan) -> Option<Shrunk> {
         let without_fault = (0..plan.faults.len()).map(|index| {
             let mut smaller = plan.clone();
             smaller.faults.remove(index);
@@ -61,7 +67,7 @@ impl Shrinker<'_> {
         candidates.into_iter().find_map(|candidate| self.attempt(candidate))
     }
 
-    fn attempt(&mut self, plan: Plan) -> Option<(Plan, Violation, Vec<TraceEvent>)> {
+    fn attempt(&mut self, plan: Plan) -> Option<Shrunk> {
         self.attempts = self.attempts.checked_sub(1)?;
         let run = world::run(self.config, &plan);
         let calm: Option<Run> = match plan.faults.is_empty() {
@@ -74,8 +80,11 @@ impl Shrinker<'_> {
         if calm.as_ref().is_some_and(|calm| calm.aborted.is_some()) {
             return None;
         }
-        let violations = check::twice(self.config, &plan, &run, calm.as_ref());
-        let same = violations.into_iter().find(|it| it.fingerprint() == self.fingerprint)?;
-        Some((plan, same, run.trace))
+        let mut violations = check::twice(self.config, &plan, &run, calm.as_ref());
+        let same = violations.iter().position(|it| it.fingerprint() == self.fingerprint)?;
+        let same = violations.remove(same);
+        violations.retain(|it| it.oracle == same.oracle);
+        violations.insert(0, same);
+        Some((plan, violations, run.trace))
     }
 }

@@ -203,7 +203,9 @@ impl Simulation {
     /// Runs the simulation and returns what it has found.
     #[must_use]
     pub fn explore(self) -> Report {
-        check::explore(&self)
+        let report = check::explore(&self);
+        report.store();
+        report
     }
 
     /// Runs the simulation. Prints its coverage.

@@ -65,6 +65,14 @@ pub enum Step {
 }
 
 impl ObjectRef {
+    /// Returns the reference with the namespace that objects without one are created in.
+    pub(crate) fn in_default(mut self) -> Self {
+        if self.namespace.is_empty() {
+            "default".clone_into(&mut self.namespace);
+        }
+        self
+    }
+
     /// Returns the reference of an object.
     pub(crate) fn of(object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -127,6 +135,24 @@ pub(crate) fn inverse(object: &Value, patch: &Value) -> Value {
     Value::Object(fields.collect())
 }
 
+/// Applies a merge patch.
+pub(crate) fn merge(value: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        value.clone_from(patch);
+        return;
+    };
+    if !value.is_object() {
+        *value = json!({});
+    }
+    let Value::Object(fields) = value else { return };
+    for (name, change) in patch {
+        match change {
+            Value::Null => drop(fields.remove(name)),
+            change => merge(fields.entry(name).or_insert(Value::Null), change),
+        }
+    }
+}
+
 /// Returns a patch with one field.
 pub(crate) fn patch_at(path: &[String], value: Value) -> Value {
     path.iter().rev().fold(value, |inner, name| json!({name: inner}))
@@ -142,6 +168,11 @@ mod tests {
         let patch = json!({"spec": {"a": 2, "b": {"c": null}, "d": 5}});
         let back = json!({"spec": {"a": 1, "b": {"c": [1]}, "d": null}});
         assert_eq!(inverse(&object, &patch), back);
+        let mut changed = object.clone();
+        merge(&mut changed, &patch);
+        assert_eq!(changed, json!({"spec": {"a": 2, "b": {}, "d": 5}}));
+        merge(&mut changed, &back);
+        assert_eq!(changed, object);
         assert_eq!(patch_at(&["a".to_owned(), "b".to_owned()], 1.into()), json!({"a": {"b": 1}}));
     }
 }

@@ -198,7 +198,8 @@ impl<'a> World<'a> {
     async fn steps(&mut self, plan: &Plan) -> Result<(), Abort> {
         self.start_operator().await?;
         self.rest().await?;
-        self.run.baseline = self.state();
+        // Objects of before, too: the operator may change them.
+        self.run.baseline = State::of(&self.cluster.server().stored_objects(), 0);
         let workload = match plan.workload.is_empty() {
             true => &self.config.workload,
             false => &plan.workload,
@@ -251,7 +252,8 @@ impl<'a> World<'a> {
     async fn start_operator(&mut self) -> Result<(), Abort> {
         let started =
             Incarnation::start(self.config, &self.cluster, &self.gate, &self.clock, &self.recorder);
-        let incarnation = started.await.map_err(|error| Abort::Operator(error.to_string()))?;
+        let incarnation =
+            started.await.map_err(|error| Abort::Operator(evenkeel::chain(&*error)))?;
         self.recorder
             .record(Lane::Operator, format!("starts (incarnation {})", incarnation.number));
         self.incarnation = Some(incarnation);

@@ -87,6 +87,31 @@ pub(super) fn counts(
     }
 }
 
+/// O3: an object that is replaced in a step of the calm run, under the same name, is replaced: a pod
+/// that has to load a new configuration.
+pub(super) fn replacements(run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
+    let found = replaced(run);
+    if let Some((step, object)) = replaced(calm).into_iter().find(|it| !found.contains(it)) {
+        violations.push(
+            Violation::new(Oracle::Lifecycle, object)
+                .field("metadata.uid")
+                .expected(format!("another one after step {}: the object is replaced", step + 1))
+                .found("the same: the object was never deleted"),
+        );
+    }
+}
+
+/// Returns the objects that have another uid after a step than before it.
+fn replaced(run: &Run) -> BTreeSet<(usize, String)> {
+    let mut last: BTreeMap<(String, usize), &str> = BTreeMap::new();
+    for change in run.changes.iter().filter(|it| !it.deleted && it.step < run.steps) {
+        last.insert((change.object.path(), change.step), change.object.uid());
+    }
+    let pairs = last.iter().zip(last.iter().skip(1));
+    let replaced = pairs.filter(|((before, old), (after, new))| before.0 == after.0 && old != new);
+    replaced.map(|(_, ((object, step), _))| (*step, object.clone())).collect()
+}
+
 /// O8: the operator writes at most three times as often as in the calm run, and a little more for
 /// each fault.
 pub(super) fn budget(plan: &Plan, run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
@@ -115,6 +140,30 @@ pub(super) fn busiest(run: &Run, step: usize) -> Option<(String, usize)> {
         *counts.entry(write.object()).or_default() += 1;
     }
     counts.into_iter().max_by_key(|(_, count)| *count)
+}
+
+/// O4: an owner is in the namespace of its dependent, or has none. The garbage collector deletes an
+/// object whose owner is not found there.
+pub(super) fn owner_scopes(run: &Run, violations: &mut Vec<Violation>) {
+    let namespaces: BTreeMap<&str, &str> =
+        run.changes.iter().map(|it| (it.object.uid(), &*it.object.namespace)).collect();
+    for change in &run.changes {
+        let owners = change.object.value["metadata"]["ownerReferences"].as_array();
+        for owner in owners.into_iter().flatten() {
+            let uid = owner["uid"].as_str().unwrap_or_default();
+            let Some(namespace) = namespaces.get(uid) else { continue };
+            if !namespace.is_empty() && *namespace != change.object.namespace {
+                let name = owner["name"].as_str().unwrap_or_default();
+                violations.push(
+                    Violation::new(Oracle::Ownership, change.object.path())
+                        .field("metadata.ownerReferences")
+                        .expected("an owner in the same namespace, or a cluster-scoped one")
+                        .found(format!("{name} in namespace {namespace}")),
+                );
+                return;
+            }
+        }
+    }
 }
 
 /// O4: an object that the operator deletes has no controller, or one that exists.

@@ -1,63 +1,123 @@
-//! The likely cause of a violation, and what in the framework prevents it.
+//! The likely cause of a finding, and what in the framework prevents it.
 
 use super::Finding;
 use crate::oracle::Oracle;
-use crate::plan::Effect;
+use crate::plan::{Effect, Fault};
+
+/// What to look for and what to use instead.
+pub(super) struct Hint {
+    pub(super) cause: String,
+    pub(super) prevention: &'static str,
+}
 
 /// Returns the hint for a finding.
-pub(super) fn hint(finding: &Finding) -> &'static str {
-    let effect = finding.plan.faults.first().map(|fault| fault.effect);
-    match (finding.violation.oracle, effect) {
-        (Oracle::Determinism, _) => {
-            "the operator uses a clock, randomness or an order that is not injected; use the \
-             manager's clock and seed, and maps with an order"
-        }
-        (Oracle::Panics, _) => {
-            "a case that the reconciler does not expect; return an error instead"
-        }
-        (Oracle::Idempotency, _) => {
-            "the reconciler writes unconditionally, or writes a value that differs each time (a \
-             timestamp, a random name); `cx.status(..)` and `cx.apply_owned(..)` send nothing if \
-             nothing differs"
-        }
-        (Oracle::Secrets, _) => "data of a Secret is copied; refer to the Secret by name",
-        (Oracle::Deletion, _) => {
-            "a finalizer is removed only if an earlier step succeeds that cannot succeed any more; \
-             clean up idempotently with `cx.finalize(..)`"
-        }
-        (Oracle::Leftovers, _) => {
-            "an object has no owner reference and is not deleted by a finalizer; `cx.apply_owned(..)` \
-             sets the owner"
-        }
-        (Oracle::Ownership, _) => {
-            "objects are found by label or name; check the controller's uid before a deletion"
-        }
-        (Oracle::Status, _) => {
-            "the status is written before the work is done, or by an early return; write it last \
-             with `cx.status(..)`, which sets observedGeneration"
-        }
-        (_, Some(Effect::CrashAfter | Effect::CrashBefore | Effect::StaleRestart)) => {
-            "the reconciler depends on two writes that happen together, or on memory that is lost; \
-             derive every step from the state of the cluster"
-        }
-        (_, Some(Effect::LoseResponse)) => {
-            "the write was committed although the client saw an error; make the retry idempotent: a \
-             deterministic name, or server-side apply"
-        }
-        (_, Some(Effect::Touch | Effect::Reject(_))) => {
-            "an error of a write is ignored; return it, so that the object is requeued"
-        }
-        (_, Some(Effect::Lag(_) | Effect::LagUntilWrite)) => {
-            "a decision is made from an older state of the cache; use the manager's client, which \
-             reads its own writes, and deterministic names"
-        }
-        (_, Some(Effect::Gap | Effect::Cut | Effect::Expire)) => {
-            "the reconciler depends on seeing every state; compare the desired with the actual state"
-        }
-        (_, Some(Effect::DeleteObject | Effect::RecreateObject)) => {
-            "changes of a child do not cause a reconcile, or are not compared; declare the type with \
-             `.owns::<K>()`"
-        }
-        _ => "see the timeline",
+pub(super) fn hint(finding: &Finding) -> Hint {
+    match by_oracle(finding.violation.oracle) {
+        Some((cause, prevention)) => Hint { cause: cause.to_owned(), prevention },
+        None => by_fault(finding.plan.faults.first()),
     }
+}
+
+/// Returns the hint where the oracle alone shows the cause.
+fn by_oracle(oracle: Oracle) -> Option<(&'static str, &'static str)> {
+    Some(match oracle {
+        Oracle::Determinism => (
+            "the operator uses a clock, randomness or an order that is not injected",
+            "`cx.clock()`, the manager's seed, and maps with an order",
+        ),
+        Oracle::Panics => (
+            "a case that the operator does not expect: an index, an `unwrap()`, an overflow",
+            "errors: a returned error is retried and reported; a panic of a reconcile is an error \
+             of its object only",
+        ),
+        Oracle::Idempotency | Oracle::WriteBudget => (
+            "a write is sent unconditionally, with a value that differs each time (a timestamp, a \
+             counter, an unordered map), or two objects write the same field",
+            "`cx.status(..)` and `cx.apply_owned(..)`, which send nothing if nothing differs and \
+             reject a child that another object controls",
+        ),
+        Oracle::Secrets => (
+            "data of a Secret is copied into another object, a message or an error",
+            "a reference to the Secret by name; `Redacted` for values in memory",
+        ),
+        Oracle::Deletion => (
+            "the finalizer is removed only after a step that cannot succeed any more: it was \
+             completed before, or the namespace accepts no new objects",
+            "`cx.finalize(..)` with a cleanup that succeeds if there is nothing left to do",
+        ),
+        Oracle::Leftovers => (
+            "an object has no owner reference, and no finalizer deletes it",
+            "`cx.apply_owned(..)`, which sets the owner",
+        ),
+        Oracle::Ownership => (
+            "objects are found by label or name instead of the uid of their controller, or an owner \
+             reference crosses namespaces",
+            "`evenkeel::owner::is_controller` and `set_controller_reference`, which check uid and \
+             scope; `cx.client().delete(..)`, which deletes the object that was read",
+        ),
+        Oracle::Status => (
+            "the status is written before the work is done, or by an early return, or only when it \
+             changes",
+            "`cx.status(..)` as the last write, which sets observedGeneration each time",
+        ),
+        Oracle::Convergence | Oracle::Transition | Oracle::Lifecycle | Oracle::Invariant => {
+            return None;
+        }
+    })
+}
+
+/// Returns the hint of the fault that shows the bug.
+fn by_fault(fault: Option<&Fault>) -> Hint {
+    let Some(Fault { at, effect }) = fault else {
+        return Hint {
+            cause: "the new spec is compared with something other than the cluster: a phase, a \
+                    generation or a name that was remembered"
+                .to_owned(),
+            prevention: "a reconcile that derives each write from spec and cluster, whatever was \
+                         done before",
+        };
+    };
+    let (cause, prevention) = match effect {
+        Effect::CrashAfter | Effect::CrashBefore | Effect::Restart => (
+            format!(
+                "what follows {at} is done only by the process that sent it: a check covers the \
+                 first of several writes, or progress is kept in memory"
+            ),
+            "checks of each child on its own; `cx.apply_owned(..)` can be repeated at no cost",
+        ),
+        Effect::StaleRestart => (
+            format!(
+                "after a restart the first list is older than {at}, and the operator acts on it: \
+                 generated names, or deletions by name or label"
+            ),
+            "names derived from the owner, and deletions with the uid of the object that was read: \
+             `cx.client().delete(..)`",
+        ),
+        Effect::LoseResponse => (
+            format!(
+                "{at} was committed although the operator got an error; its retry is not idempotent"
+            ),
+            "`cx.apply_owned(..)`, or a name derived from the owner, so that a retry finds the object",
+        ),
+        Effect::Touch | Effect::Reject(_) | Effect::Outage(_) => (
+            format!("the error of {at} is ignored, or counts as final"),
+            "`?` on each request: an error requeues the object with back-off",
+        ),
+        Effect::Lag(_) | Effect::LagUntilWrite => (
+            format!(
+                "a decision is made while {} lags behind the operator's own writes",
+                at.resource
+            ),
+            "`cx.client()`, whose reads include its own writes, and names derived from the owner",
+        ),
+        Effect::DeleteObject | Effect::RecreateObject => (
+            format!("the deletion of {} causes no reconcile, or is not noticed by it", at.resource),
+            "`.owns::<K>()`, and a comparison with the object that exists",
+        ),
+        _ => (
+            format!("the operator depends on each single event of {}", at.resource),
+            "a comparison of the desired with the actual state instead of a transition",
+        ),
+    };
+    Hint { cause, prevention }
 }

@@ -53,13 +53,19 @@ pub(crate) fn simulate_with(
     name: &str,
     build: impl Fn(&Manager) -> Result<(), RegisterError> + Send + Sync + 'static,
 ) -> Simulation {
-    evenkeel_sim::operator(name, build)
-        .install::<App>()
-        .sample(
-            "{apiVersion: sim.test/v1, kind: App, metadata: {name: a}, spec: {size: 2, text: x}}",
-        )
+    simulate_one(name, build)
         .patch::<App>("a", json!({"spec": {"size": 3, "text": "y"}}))
         .patch::<App>("a", json!({"spec": {"size": 1}}))
+}
+
+/// Like [`simulate_with`], with an App that is only created.
+pub(crate) fn simulate_one(
+    name: &str,
+    build: impl Fn(&Manager) -> Result<(), RegisterError> + Send + Sync + 'static,
+) -> Simulation {
+    evenkeel_sim::operator(name, build).install::<App>().sample(
+        "{apiVersion: sim.test/v1, kind: App, metadata: {name: a}, spec: {size: 2, text: x}}",
+    )
 }
 
 /// Returns the ConfigMap of a part.

@@ -1,0 +1,99 @@
+//! Certificates that are renewed after two thirds of their life: the time of the renewal follows from
+//! the Secret, not from memory.
+
+use std::collections::BTreeMap;
+
+use evenkeel::BoxError;
+use evenkeel::prelude::*;
+use evenkeel_sim::{Oracle, Step};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::Expression;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+const OWN: &str = "sim.test/certificate";
+const ISSUED: &str = "sim.test/issued";
+const SERIAL: &str = "sim.test/serial";
+const HOST: &str = "sim.test/host";
+
+/// A certificate in a Secret.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[kube(group = "sim.test", version = "v1", kind = "Certificate", namespaced)]
+#[kube(status = "CertificateStatus")]
+#[serde(rename_all = "camelCase")]
+struct CertificateSpec {
+    host: String,
+    #[schemars(range(min = 600))]
+    seconds: i32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CertificateStatus {
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    conditions: Conditions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_generation: Option<i64>,
+}
+
+struct Certificates;
+
+impl Reconciler for Certificates {
+    type Object = Certificate;
+
+    async fn reconcile(&self, cx: &Context<Certificate>) -> Result<Action> {
+        let Some(certificate) = cx.object() else { return Ok(Action::done()) };
+        let now = cx.clock().now();
+        let found = cx.client().get::<Secret>(cx.key()).await?;
+        let annotation = |name: &str| found.as_ref()?.annotations().get(name).cloned();
+        let issued = annotation(ISSUED).and_then(|text| text.parse().ok());
+        let life = i64::from(certificate.spec.seconds);
+        let age = issued.map(|issued| now.duration_since(issued).as_secs());
+        let current = annotation(HOST).as_ref() == Some(&certificate.spec.host);
+        let left = age.map_or(0, |age| life * 2 / 3 - age);
+        let (issued, serial) = match issued {
+            Some(issued) if current && left > 0 => (issued, annotation(SERIAL).unwrap_or_default()),
+            _ => {
+                let last = annotation(SERIAL).and_then(|it| it.parse().ok()).unwrap_or(0);
+                (now, (last + 1).to_string())
+            }
+        };
+        let left = if issued == now { life * 2 / 3 } else { left };
+        let mut secret = Secret::default();
+        secret.metadata.name = Some(certificate.name_any());
+        secret.metadata.labels = Some([(OWN.to_owned(), "true".to_owned())].into());
+        secret.metadata.annotations = Some(BTreeMap::from([
+            (ISSUED.to_owned(), issued.to_string()),
+            (SERIAL.to_owned(), serial.clone()),
+            (HOST.to_owned(), certificate.spec.host.clone()),
+        ]));
+        let content = format!("certificate {serial} of {}", certificate.spec.host);
+        secret.data = Some([("tls.crt".to_owned(), ByteString(content.into_bytes()))].into());
+        cx.apply_owned(secret).force().await?;
+        let ready = Condition::new("Ready", true, "Issued", "the certificate is valid");
+        cx.status(&certificate).condition(ready).write().await?;
+        Ok(Action::requeue_after(Duration::from_secs(u64::try_from(left)?)))
+    }
+}
+
+#[test]
+fn certificate_survives_faults() {
+    evenkeel_sim::operator("certificate", |manager| -> Result<(), BoxError> {
+        // Only own Secrets are in memory.
+        let own = TypeOptions::new().labels(Expression::Exists(OWN.to_owned()).into());
+        manager.caches::<Secret>(own)?;
+        manager.controller(Certificates).owns::<Secret>().register()?;
+        Ok(())
+    })
+    .install::<Certificate>()
+    .sample(
+        "{apiVersion: sim.test/v1, kind: Certificate, metadata: {name: shop}, \
+         spec: {host: shop.example.com, seconds: 600}}",
+    )
+    .step(Step::Wait(450))
+    .patch::<Certificate>("shop", json!({"spec": {"host": "www.example.com"}}))
+    .disable(Oracle::Transition, "each certificate has another serial number")
+    .check();
+}

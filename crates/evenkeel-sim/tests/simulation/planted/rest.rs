@@ -1,0 +1,62 @@
+//! Data of Secrets in other places, and operators that run differently each time.
+
+use evenkeel::prelude::*;
+use evenkeel::reconciler_fn;
+use evenkeel_sim::{BugClass, Simulation};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+use super::Planted;
+use crate::operators::{App, part, simulate};
+
+pub(super) const PLANTED: &[Planted] = &[
+    Planted {
+        name: "copied-secret",
+        rows: &[],
+        after: "Argo CD GO-2025-3433",
+        class: BugClass::ExposedSecret,
+        prevented_by: "nothing; `Redacted` has no text",
+        simulation: copied_secret,
+    },
+    Planted {
+        name: "clock-of-the-machine",
+        rows: &[],
+        after: "a name made from the time",
+        class: BugClass::Nondeterminism,
+        prevented_by: "`cx.clock()`",
+        simulation: clock_of_the_machine,
+    },
+];
+
+/// Data of a Secret is copied into a ConfigMap.
+fn copied_secret() -> Simulation {
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        let key = cx.key().sibling("password");
+        let Some(secret) = cx.client().live().get::<Secret>(&key).await? else {
+            return Ok(Action::done());
+        };
+        let mut map = part(&app, 0);
+        let text = secret.data.as_ref().and_then(|data| data.get("password"));
+        let text = text.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
+        map.data = Some([("password".to_owned(), text.unwrap_or_default())].into());
+        cx.apply_owned(map).force().await?;
+        Ok(Action::done())
+    }
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: default}, \
+                  stringData: {password: correct-horse-battery}}";
+    simulate("copied-secret", || reconciler_fn(reconcile)).existing(secret)
+}
+
+/// A name is made from the clock of the machine.
+fn clock_of_the_machine() -> Simulation {
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        let maps = cx.client().list::<ConfigMap>().in_namespace("default").await?;
+        if !maps.iter().any(|map| evenkeel::owner::is_controller(&*app, &**map)) {
+            let now = std::time::SystemTime::UNIX_EPOCH.elapsed()?.as_nanos();
+            let mut map = part(&app, 0);
+            map.metadata.name = Some(format!("a-{now}"));
+            cx.apply_owned(map).force().await?;
+        }
+        Ok(Action::done())
+    }
+    simulate("clock-of-the-machine", || reconciler_fn(reconcile))
+}
