@@ -190,15 +190,16 @@ fn restrict(_: &Path, _: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns once the names of the files beside `path` are on disk.
 #[cfg(unix)]
-fn sync_parent(path: &Path) -> io::Result<()> {
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
 /// On other platforms directories cannot be opened, and renames are as durable as the system makes
 /// them.
 #[cfg(not(unix))]
-fn sync_parent(_: &Path) -> io::Result<()> {
+pub(super) fn sync_parent(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::acknowledged::Acknowledged;
 use super::codec::{Decoder, Op, Payload, Versions};
-use super::dir::{Contents, Dir, remove_before};
+use super::dir::{Contents, Dir, remove_before, sync_parent};
 use super::frame::{self, Frames, Next};
 use super::log::Log;
 use super::{Durability, OpenError};
@@ -56,6 +56,15 @@ pub(super) fn recover(
     if recovery.last < acknowledged {
         let last = recovery.last;
         return Err(OpenError::Missing { path: dir.path().to_owned(), last, acknowledged });
+    }
+    if durability == Durability::Disk {
+        // A killed process may have left a complete commit, or the name of a log, that is not on disk
+        // yet. Readers see the commit from now on, and the next ones follow it.
+        let sync = File::options().write(true).open(&path).and_then(|file| {
+            file.sync_data()?;
+            sync_parent(&path)
+        });
+        sync.map_err(|source| OpenError::Io { path: path.clone(), source })?;
     }
     let last = recovery.last.max(start_revision);
     shared.set_restored_revision(last);
