@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -14,6 +14,9 @@ use crate::report::{Finding, Report};
 use crate::simulation::{Config, Simulation};
 use crate::world::{self, Run};
 use crate::{fail, shrink, trace};
+
+/// The time that replayed plans may take.
+const UNLIMITED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Runs the simulation and fails with its report.
 #[track_caller]
@@ -41,6 +44,10 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     report.coverage.writes =
         calm.requests.writes.iter().filter(|write| write.revision.is_some()).count();
     report.coverage.watched = calm.requests.watches.len();
+    if simulation.tier > Tier::T0 {
+        let properties = crate::workload::schema::properties(&whole.crds, &whole.workload);
+        (report.coverage.properties_changed, report.coverage.properties) = properties;
+    }
     if let Some(violation) = twice(whole, &calm_plan, &calm, None).into_iter().next() {
         // A run without an end takes long; its first step shows enough.
         let (plan, violations, trace) = match calm.aborted {
@@ -61,23 +68,57 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     }
     let worlds = &Worlds { whole, reduced: &config };
     let config = &config;
+    let mut plans = Vec::new();
     let replays = match simulation.replay.is_empty() {
         true => stored_plans(simulation),
         false => simulation.replay.clone(),
     };
-    let mut plans = replays;
+    // What was stored or given is run in any case.
+    let unlimited = start + UNLIMITED;
+    let found = search(worlds, &replays, &calm, unlimited, &mut report.coverage);
     if simulation.replay.is_empty() {
-        plans.extend(explore::plans(simulation, &calm));
+        let explored = explore::plans(simulation, &calm);
+        report.coverage.pruned = explored.pruned;
+        report.coverage.skipped = skipped(simulation, &calm);
+        plans = explored.plans;
     }
-    let found = search(worlds, &plans, &calm, deadline, &mut report.coverage);
+    let found = found.or_else(|| search_orders(worlds, simulation, &calm, deadline, &mut report));
+    let found = found.or_else(|| search(worlds, &plans, &calm, deadline, &mut report.coverage));
     let found =
-        found.or_else(|| search_workloads(worlds, simulation.tier, deadline, &mut report.coverage));
+        found.or_else(|| search_workloads(worlds, simulation, deadline, &mut report.coverage));
+    let found =
+        found.or_else(|| search_upgrade(worlds, simulation, &calm, deadline, &mut report.coverage));
     if let Some((plan, violation)) = found {
-        let (plan, violations, trace) = shrink::shrink(config, plan, violation);
+        // An upgrade is compared with another workload.
+        let (plan, violations, trace) = match plan.workload.contains(&crate::Step::Upgrade) {
+            true => {
+                let trace = world::run(whole, &plan).trace;
+                (plan, vec![violation], trace)
+            }
+            false => shrink::shrink(config, plan, violation),
+        };
         report.finding = Finding::new(plan, violations, trace, &whole.workload);
     }
     report.coverage.seconds = start.elapsed().as_secs_f64();
     report
+}
+
+/// Returns the kinds of faults that are not injected, and why.
+fn skipped(simulation: &Simulation, calm: &Run) -> Vec<String> {
+    let disabled = simulation.config.disabled_faults.iter();
+    let mut skipped: Vec<String> =
+        disabled.map(|(effect, reason)| format!("{effect:?} ({reason})")).collect();
+    if calm.requests.reviews.is_empty() {
+        skipped.push("faults of webhooks (the operator has none)".to_owned());
+    }
+    if calm.requests.writes.is_empty() {
+        skipped.push("faults at writes (the operator writes nothing)".to_owned());
+    }
+    let objects = simulation.config.workload.iter().filter_map(crate::Step::created).count();
+    if objects < 2 && simulation.tier == Tier::T0 {
+        skipped.push("poisoned objects (there is no other one)".to_owned());
+    }
+    skipped
 }
 
 /// The simulated clusters.
@@ -92,8 +133,7 @@ impl Worlds<'_> {
     /// Returns the violation of a plan in the whole cluster, if there is one: its absence shows that
     /// a part of the cluster was missing.
     fn confirm(&self, plan: &Plan) -> Option<Violation> {
-        let calm = Plan { workload: plan.workload.clone(), ..Plan::default() };
-        let calm = (!plan.faults.is_empty()).then(|| world::run(self.whole, &calm));
+        let calm = (!plan.is_calm()).then(|| world::run(self.whole, &plan.calm()));
         let run = world::run(self.whole, plan);
         twice(self.whole, plan, &run, calm.as_ref()).into_iter().next()
     }
@@ -130,18 +170,91 @@ fn search(
     coverage.plans += plans.len();
     coverage.run += run;
     coverage.missed += missed.into_inner();
-    coverage.writes_hit = hit.into_inner().iter().filter(|at| at.verb != "watch").count();
+    let writes_hit = hit.into_inner().iter().filter(|at| at.verb != "watch").count();
+    coverage.writes_hit = coverage.writes_hit.max(writes_hit);
     found.into_inner().map(|(index, violation)| (plans[index].clone(), violation))
+}
+
+/// Replaces the previous version of the operator by the current one, without faults and with a crash
+/// after each write of the current one. The last state must be that of the current version alone.
+fn search_upgrade(
+    worlds: &Worlds<'_>,
+    simulation: &Simulation,
+    calm: &Run,
+    deadline: Instant,
+    coverage: &mut Coverage,
+) -> Option<(Plan, Violation)> {
+    let config = worlds.reduced;
+    if config.previous.is_none() || !simulation.replay.is_empty() {
+        return None;
+    }
+    let mut workload = config.workload.clone();
+    let upgraded = workload.len();
+    workload.push(crate::Step::Upgrade);
+    let upgrade = Plan { workload, ..Plan::default() };
+    let check = |plan: &Plan| {
+        let run = world::run(config, plan);
+        let expected = calm.states.last();
+        let violation = oracle::upgraded(config, plan, &run, expected);
+        (run, violation)
+    };
+    coverage.plans += 1;
+    coverage.run += 1;
+    let (run, violation) = check(&upgrade);
+    if let Some(violation) = violation {
+        return Some((upgrade, violation));
+    }
+    let of_upgrade =
+        |write: &&crate::gate::Write| write.revision.is_some() && write.step == upgraded;
+    let writes = run.requests.writes.iter().filter(of_upgrade);
+    for write in writes {
+        coverage.plans += 1;
+        if explore::now() > deadline {
+            continue;
+        }
+        coverage.run += 1;
+        let fault = crate::Fault::new(write.call.at(write.nth), crate::Effect::CrashAfter);
+        let plan = Plan { faults: vec![fault], ..upgrade.clone() };
+        if let (_, Some(violation)) = check(&plan) {
+            return Some((plan, violation));
+        }
+    }
+    None
+}
+
+/// Runs every order of deliveries and reconciles, if it is required and the world is small.
+fn search_orders(
+    worlds: &Worlds<'_>,
+    simulation: &Simulation,
+    calm: &Run,
+    deadline: Instant,
+    report: &mut Report,
+) -> Option<(Plan, Violation)> {
+    if !simulation.exhaustive || !simulation.replay.is_empty() {
+        return None;
+    }
+    if !explore::is_small(worlds.whole, calm) {
+        let text = "exhaustive exploration (more than one object or 8 writes)";
+        report.coverage.skipped.push(text.to_owned());
+        return None;
+    }
+    let (explored, found) = explore::exhaustive(worlds.reduced, calm, deadline);
+    report.coverage.exhaustive = Some(explored);
+    // Not confirmed in the whole cluster: there are other choices.
+    found
 }
 
 /// Runs workloads from the schema, each without faults and with a crash after each write.
 fn search_workloads(
     worlds: &Worlds<'_>,
-    tier: Tier,
+    simulation: &Simulation,
     deadline: Instant,
     coverage: &mut Coverage,
 ) -> Option<(Plan, Violation)> {
-    for workload in explore::workloads(worlds.whole, tier) {
+    if !simulation.replay.is_empty() {
+        return None;
+    }
+    for workload in explore::workloads(worlds.whole, simulation.tier) {
         if explore::now() > deadline {
             coverage.plans += 1;
             continue;
@@ -157,9 +270,14 @@ fn search_workloads(
                 None => continue,
             }
         }
-        let faults = explore::singles(&calm).into_iter();
+        let mut workload = worlds.reduced.clone();
+        workload.workload = plan.workload.clone();
+        let singles = explore::singles(&workload, &calm);
+        coverage.pruned += singles.pruned;
+        let faults = singles.faults.into_iter();
         let plans: Vec<Plan> = faults
-            .map(|fault| Plan { workload: plan.workload.clone(), faults: vec![fault] })
+            .map(|fault| Plan { workload: plan.workload.clone(), ..Plan::single(fault) })
+            .filter(|plan| !worlds.whole.disables(plan))
             .collect();
         let found = search(worlds, &plans, &calm, deadline, coverage);
         if found.is_some() {

@@ -1,6 +1,9 @@
 //! Exploration: which plans are run, in which order, within which budget.
 
-use std::collections::BTreeSet;
+mod singles;
+
+mod exhaustive;
+
 use std::fmt;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +12,10 @@ use std::time::{Duration, Instant};
 use evenkeel_types::random::SplitMix64;
 use parking_lot::Mutex;
 use serde::Serialize;
+
+pub use exhaustive::Exhaustive;
+pub(crate) use exhaustive::{exhaustive, is_small};
+pub(crate) use singles::{Singles, handovers, singles};
 
 use crate::plan::{At, Effect, Fault, Plan};
 use crate::simulation::{Config, Simulation};
@@ -84,8 +91,18 @@ pub struct Coverage {
     pub watched: usize,
     /// Plans whose faults did not all happen.
     pub missed: usize,
+    /// Plans that were left out, because another one leaves the same state.
+    pub pruned: usize,
+    /// Kinds of faults that were not injected, and why.
+    pub skipped: Vec<String>,
+    /// The exhaustive exploration, if the world is small.
+    pub exhaustive: Option<Exhaustive>,
     /// Workloads from the schema.
     pub workloads: usize,
+    /// Properties of the specs of the samples.
+    pub properties: usize,
+    /// Those that a workload changes.
+    pub properties_changed: usize,
     /// Wall time.
     pub seconds: f64,
 }
@@ -98,7 +115,21 @@ impl fmt::Display for Coverage {
             self.run, self.plans, self.seconds, self.writes_hit, self.writes, self.watched
         )?;
         if self.workloads > 0 {
-            write!(f, "; {} workloads from the schema", self.workloads)?;
+            let Self { workloads, properties, properties_changed, .. } = self;
+            write!(
+                f,
+                "; {workloads} workloads from the schema, which change {properties_changed} of \
+                 {properties} properties"
+            )?;
+        }
+        if let Some(exhaustive) = &self.exhaustive {
+            write!(f, "; {exhaustive}")?;
+        }
+        if self.pruned > 0 {
+            write!(f, "; {} plans with the same state as another one left out", self.pruned)?;
+        }
+        for skipped in &self.skipped {
+            write!(f, "; skipped: {skipped}")?;
         }
         if self.missed > 0 {
             write!(f, "; in {} plans not every fault happened", self.missed)?;
@@ -110,68 +141,28 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// Returns all single faults for a calm run, those that find most first.
-pub(crate) fn singles(calm: &Run) -> Vec<Fault> {
-    let mut faults = Vec::new();
-    let writes: Vec<(At, bool, &str)> = calm
-        .requests
-        .writes
-        .iter()
-        .filter(|write| write.revision.is_some())
-        .map(|write| (write.call.at(write.nth), write.code == 201, write.call.verb))
-        .collect();
-    let on_all = |effect: Effect, faults: &mut Vec<Fault>| {
-        faults.extend(writes.iter().map(|(at, ..)| Fault::new(at.clone(), effect)));
-    };
-    on_all(Effect::CrashAfter, &mut faults);
-    on_all(Effect::LoseResponse, &mut faults);
-    on_all(Effect::Touch, &mut faults);
-    for (resource, events) in &calm.requests.events {
-        let events = (*events).min(12);
-        for nth in 1..=events {
-            let at = || At::new("event", resource, "", nth);
-            faults.push(Fault::new(at(), Effect::LagUntilWrite));
-            faults.push(Fault::new(at(), Effect::Gap));
-        }
-    }
-    for (at, created, _) in &writes {
-        let main = !at.resource.contains('/');
-        if *created && main {
-            faults.push(Fault::new(at.clone(), Effect::DeleteObject));
-        }
-    }
-    on_all(Effect::StaleRestart, &mut faults);
-    on_all(Effect::CrashBefore, &mut faults);
-    on_all(Effect::Reject(500), &mut faults);
-    for resource in calm.requests.watches.keys() {
-        for effect in [Effect::Expire, Effect::EndEmpty, Effect::Freeze] {
-            faults.push(Fault::new(At::new("watch", resource, "", 1), effect));
-        }
-        for effect in [Effect::Expire, Effect::Cut, Effect::Freeze, Effect::Lag(30)] {
-            faults.push(Fault::new(At::new("event", resource, "", 1), effect));
-        }
-        faults.push(Fault::new(At::new("event", resource, "", 2), Effect::Reset));
-    }
-    for code in [429, 503, 403, 401] {
-        on_all(Effect::Reject(code), &mut faults);
-    }
-    on_all(Effect::Restart, &mut faults);
-    if let Some((at, ..)) = writes.first() {
-        faults.push(Fault::new(at.clone(), Effect::Outage(20)));
-    }
-    let mut seen = BTreeSet::new();
-    faults.retain(|fault| seen.insert((fault.at.clone(), fault.effect)));
-    faults
+/// The plans of a tier.
+pub(crate) struct Plans {
+    pub(crate) plans: Vec<Plan>,
+    pub(crate) pruned: usize,
 }
 
 /// Returns the plans of a tier.
-pub(crate) fn plans(simulation: &Simulation, calm: &Run) -> Vec<Plan> {
-    let faults = singles(calm);
-    let single = |fault: &Fault| Plan { faults: vec![fault.clone()], ..Plan::default() };
-    let mut plans: Vec<Plan> = faults.iter().map(single).collect();
-    if simulation.tier == Tier::T0 {
-        return plans;
+pub(crate) fn plans(simulation: &Simulation, calm: &Run) -> Plans {
+    let Singles { faults, pruned } = singles(&simulation.config, calm);
+    let mut plans: Vec<Plan> = faults.iter().cloned().map(Plan::single).collect();
+    let more = simulation.tier > Tier::T0;
+    plans.extend(handovers(calm, more));
+    if more {
+        pairs(calm, &mut plans);
+        random_mixes(simulation, &faults, &mut plans);
     }
+    plans.retain(|plan| !simulation.config.disables(plan));
+    Plans { plans, pruned }
+}
+
+/// Adds pairs of faults at writes that are close to each other.
+fn pairs(calm: &Run, plans: &mut Vec<Plan>) {
     let writes = calm.requests.writes.iter().filter(|write| write.revision.is_some());
     let places: Vec<At> = writes.map(|write| write.call.at(write.nth)).collect();
     let effects = [Effect::CrashAfter, Effect::LoseResponse, Effect::Touch];
@@ -183,15 +174,20 @@ pub(crate) fn plans(simulation: &Simulation, calm: &Run) -> Vec<Plan> {
             }
         }
     }
+}
+
+fn random_mixes(simulation: &Simulation, faults: &[Fault], plans: &mut Vec<Plan>) {
+    // A poisoned object changes what the other faults mean.
+    let faults: Vec<&Fault> =
+        faults.iter().filter(|fault| !matches!(fault.effect, Effect::Poison(_))).collect();
     let mut random = SplitMix64(simulation.random_seed);
     for _ in 0..simulation.tier.random_plans() {
         let count = 1 + random.next() % 3;
         let pick =
             |random: &mut SplitMix64| faults.get(random.next() as usize % faults.len().max(1));
-        let faults = (0..count).filter_map(|_| pick(&mut random).cloned()).collect();
+        let faults = (0..count).filter_map(|_| pick(&mut random).map(|it| (*it).clone())).collect();
         plans.push(Plan { faults, ..Plan::default() });
     }
-    plans
 }
 
 /// Returns the workloads of a tier besides the one of the simulation.

@@ -23,6 +23,8 @@ mod explore;
 
 mod shrink;
 
+mod manual;
+
 // One run.
 mod world;
 
@@ -43,7 +45,8 @@ mod oracle;
 
 mod report;
 
-pub use explore::{Coverage, Tier};
+pub use explore::{Coverage, Exhaustive, Tier};
+pub use manual::World;
 pub use oracle::{Oracle, Violation};
 pub use plan::{At, Effect, Fault, Plan};
 pub use report::{BugClass, Finding, Report};

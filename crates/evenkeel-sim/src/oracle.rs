@@ -1,5 +1,7 @@
 //! The oracles: what must hold in every run, whatever faults happen.
 
+mod isolation;
+
 mod lifecycle;
 
 mod rest;
@@ -10,10 +12,13 @@ mod transition;
 
 use std::fmt;
 
+use evenkeel_apiserver::{AccessReport, CountedAccess};
+pub(crate) use rest::secret_values;
 use serde::Serialize;
 
 use crate::plan::Plan;
 use crate::simulation::Config;
+use crate::state::State;
 use crate::world::{Abort, Run};
 
 /// A property that every run must have.
@@ -42,8 +47,16 @@ pub enum Oracle {
     WriteBudget,
     /// Nothing panics, and the manager runs (O9).
     Panics,
-    /// The data of Secrets appears in no other object and in no record (O13).
+    /// A replica that has lost its lease writes nothing (O10).
+    Leadership,
+    /// An object whose requests fail does not delay others (O11).
+    Isolation,
+    /// Every request is allowed by the declared permissions (O12).
+    Permissions,
+    /// The data of Secrets appears in no other object, Event, metric or log line (O13).
     Secrets,
+    /// Everything that the operator does ends with its manager, and happens on its thread.
+    Escapes,
     /// Two runs of one plan are the same.
     Determinism,
     /// An invariant of the author.
@@ -65,6 +78,10 @@ impl Oracle {
             Self::Status => "the status claims what is not true",
             Self::WriteBudget => "the operator does not stop writing",
             Self::Panics => "the operator panics or ends",
+            Self::Leadership => "a replica writes after it has lost its lease",
+            Self::Isolation => "an object that fails delays others",
+            Self::Permissions => "a request needs a permission that is not declared",
+            Self::Escapes => "work of the operator escapes from its manager",
             Self::Secrets => "data of a Secret is exposed",
             Self::Determinism => "the operator is not deterministic",
             Self::Invariant => "an invariant does not hold",
@@ -135,6 +152,27 @@ impl fmt::Display for Violation {
     }
 }
 
+/// Returns what an upgrade of the operator violates. `expected` is the state that the current version
+/// reaches by itself.
+pub(crate) fn upgraded(
+    config: &Config,
+    plan: &Plan,
+    run: &Run,
+    expected: Option<&State>,
+) -> Option<Violation> {
+    let difference = || {
+        let found = run.states.last()?.differences(expected?).into_iter().next()?;
+        let violation = Violation::new(Oracle::Convergence, found.object).field(found.field);
+        Some(violation.expected(found.expected).found(format!("{} after the upgrade", found.found)))
+    };
+    let violations = violations(config, plan, run, None).into_iter().chain(difference());
+    // Another version may have another result.
+    let applies = |violation: &Violation| {
+        violation.oracle != Oracle::Transition && !config.disabled.contains(&violation.oracle)
+    };
+    violations.into_iter().find(applies)
+}
+
 /// Returns what a run violates. `calm` is a run of the same workload without faults; `None` while
 /// that one itself is checked.
 pub(crate) fn violations(
@@ -146,10 +184,14 @@ pub(crate) fn violations(
     let mut violations = Vec::new();
     panics(run, &mut violations);
     lifecycle::owner_scopes(run, &mut violations);
+    leadership(run, &mut violations);
+    escapes(run, &mut violations);
+    permissions(config, run, &mut violations);
     aborted(run, &mut violations);
     if run.aborted.is_none() {
         if let Some(calm) = calm {
             rest::convergence(run, calm, &mut violations);
+            isolation::isolation(plan, run, calm, &mut violations);
             lifecycle::counts(config, plan, run, calm, &mut violations);
             lifecycle::replacements(run, calm, &mut violations);
             lifecycle::budget(plan, run, calm, &mut violations);
@@ -187,6 +229,31 @@ fn panics(run: &Run, violations: &mut Vec<Violation>) {
     // The runtime responds with the panic of a webhook.
     if let Some((_, message)) = run.rejected.iter().find(|(_, it)| it.contains("[recovered]")) {
         violations.push(Violation::new(Oracle::Panics, "webhook").found(message.clone()));
+    }
+}
+
+/// O10: a replica that has lost its lease writes nothing.
+fn leadership(run: &Run, violations: &mut Vec<Violation>) {
+    if let Some(breach) = run.requests.breaches.first() {
+        let violation = Violation::new(Oracle::Leadership, &breach.object);
+        violations.push(violation.found(breach.text.clone()));
+    }
+}
+
+/// O12: the rules allow every request. Those for the lease are left out: its Role is another one.
+fn permissions(config: &Config, run: &Run, violations: &mut Vec<Violation>) {
+    let (Some(rules), Some(report)) = (&config.rules, &run.access) else { return };
+    let merged = AccessReport::merged(&report.user, [report.clone()], rules);
+    let denied = merged.denied.iter().find(|it| it.access.resource != "leases");
+    if let Some(CountedAccess { access, .. }) = denied {
+        let found = format!("{access} is not allowed by the rules");
+        violations.push(Violation::new(Oracle::Permissions, &access.resource).found(found));
+    }
+}
+
+fn escapes(run: &Run, violations: &mut Vec<Violation>) {
+    if let Some(request) = run.requests.escaped.first() {
+        violations.push(Violation::new(Oracle::Escapes, "operator").found(request.clone()));
     }
 }
 

@@ -3,9 +3,13 @@
 //! A plan is data. A fault names the request or the watch event at which it happens by verb,
 //! resource, object and occurrence, so that a stored plan survives small changes of the operator.
 
+mod effect;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use effect::Effect;
 
 use crate::workload::Step;
 
@@ -33,9 +37,21 @@ pub struct Plan {
     /// What the user does. An empty workload is that of the simulation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload: Vec<Step>,
+    /// How many replicas of the operator compete for its lease; without leader election if 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replicas: u32,
+    /// Which of the possible deliveries and reconciles happens, whenever there are several; the first
+    /// one if it is missing. Without a schedule they happen by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Vec<usize>>,
     /// The faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A fault and its place.
@@ -66,51 +82,6 @@ pub struct At {
     pub nth: u32,
 }
 
-/// What happens at a request or event. All of it happens on real clusters: none breaks the contract
-/// of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum Effect {
-    /// The operator crashes before the request is sent (F1).
-    CrashBefore,
-    /// The operator crashes after the request was committed, before the response arrives (F2).
-    CrashAfter,
-    /// The request is committed, and the connection is lost before the response (F3).
-    LoseResponse,
-    /// Another client changes the object just before the request (F4).
-    Touch,
-    /// Another client deletes the object just after the request (F15).
-    DeleteObject,
-    /// Another client deletes the object and creates it again just after the request (F15).
-    RecreateObject,
-    /// The request is rejected with this status: 401, 403, 429 with `Retry-After`, 500, 503 or 504
-    /// (F5, F6, F16, F17).
-    Reject(u16),
-    /// The watch ends and can be resumed (F7).
-    Cut,
-    /// The connection of the watch is reset (F7).
-    Reset,
-    /// The watch gets an error event with code 410 (F8).
-    Expire,
-    /// The next watch ends at once, without an event (F8).
-    EndEmpty,
-    /// The watch is cut; events pass and are compacted before it can be resumed (F9).
-    Gap,
-    /// Events of the resource are delivered this many seconds late (F11).
-    Lag(u32),
-    /// Events of the resource are delivered only after the operator's next write (F11).
-    LagUntilWrite,
-    /// The watch gets no more events and is not closed (F18).
-    Freeze,
-    /// The operator restarts and its first list of the resource is older (F12).
-    StaleRestart,
-    /// The operator is stopped in order and started again.
-    Restart,
-    /// The API server is unreachable for this many seconds, and every watch ends (F20).
-    Outage(u32),
-}
-
 impl Plan {
     /// Whether another client deletes objects.
     pub(crate) fn interferes(&self) -> bool {
@@ -119,15 +90,24 @@ impl Plan {
 
     /// Whether a fault hits watches.
     pub(crate) fn hits_watches(&self) -> bool {
-        let outage = |fault: &Fault| matches!(fault.effect, Effect::Outage(_));
-        self.faults.iter().any(|it| it.at.is_event() || it.at.verb == "watch" || outage(it))
+        let hits =
+            |it: &Fault| it.at.is_event() || it.at.verb == "watch" || it.effect.hits_watches();
+        self.replicas > 0 || self.faults.iter().any(hits)
     }
-}
 
-impl Effect {
-    /// Whether another client deletes an object.
-    pub(crate) fn interferes(self) -> bool {
-        matches!(self, Self::DeleteObject | Self::RecreateObject)
+    /// Returns a plan with one fault.
+    pub(crate) fn single(fault: Fault) -> Self {
+        Self { faults: vec![fault], ..Self::default() }
+    }
+
+    /// Whether it changes nothing but the workload.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.faults.is_empty() && self.replicas == 0 && self.schedule.is_none()
+    }
+
+    /// Returns the same plan without faults.
+    pub(crate) fn calm(&self) -> Self {
+        Self { workload: self.workload.clone(), ..Self::default() }
     }
 }
 
@@ -172,35 +152,7 @@ impl fmt::Display for At {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = &self.at;
-        match self.effect {
-            Effect::CrashBefore => write!(f, "crash before {at} is sent"),
-            Effect::CrashAfter => {
-                write!(f, "crash after {at} is committed, before the response")
-            }
-            Effect::LoseResponse => write!(f, "{at} is committed and its response lost"),
-            Effect::Touch => write!(f, "another client changes the object just before {at}"),
-            Effect::DeleteObject => write!(f, "another client deletes the object after {at}"),
-            Effect::RecreateObject => {
-                write!(f, "another client deletes and recreates the object after {at}")
-            }
-            Effect::Reject(code) => write!(f, "{at} is rejected with {code}"),
-            Effect::Cut => write!(f, "the watch is cut at {at}"),
-            Effect::Reset => write!(f, "the connection is reset at {at}"),
-            Effect::Expire => write!(f, "the watch expires (410) at {at}"),
-            Effect::EndEmpty => write!(f, "the watch ends without an event at {at}"),
-            Effect::Gap => write!(f, "events are missed from {at} on, then listed again"),
-            Effect::Lag(seconds) => write!(f, "the cache lags {seconds} s from {at} on"),
-            Effect::LagUntilWrite => {
-                write!(f, "the cache lags from {at} until the operator's next write")
-            }
-            Effect::Freeze => write!(f, "the watch is silent from {at} on"),
-            Effect::StaleRestart => write!(f, "restart at {at}, and the first list is older"),
-            Effect::Restart => write!(f, "restart in order at {at}"),
-            Effect::Outage(seconds) => {
-                write!(f, "the API server is unreachable for {seconds} s from {at} on")
-            }
-        }
+        self.effect.describe(&self.at, f)
     }
 }
 
@@ -214,8 +166,15 @@ impl fmt::Display for Plan {
         for step in &self.workload {
             line(f, &format_args!("the user {step}"))?;
         }
+        if self.replicas > 0 {
+            let replicas = self.replicas;
+            line(f, &format_args!("{replicas} replicas compete for the lease"))?;
+        }
         for fault in &self.faults {
             line(f, fault)?;
+        }
+        if let Some(schedule) = &self.schedule {
+            line(f, &format_args!("deliveries and reconciles are chosen by {schedule:?}"))?;
         }
         if number == 0 {
             writeln!(f, "  no faults")?;

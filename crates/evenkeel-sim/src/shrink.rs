@@ -55,7 +55,7 @@ impl Shrinker<'_> {
         let without_step = (1..steps.len()).rev().map(|index| {
             let mut workload = steps.clone();
             workload.remove(index);
-            Plan { workload, faults: plan.faults.clone() }
+            Plan { workload, ..plan.clone() }
         });
         let earlier = plan.faults.iter().enumerate().filter(|(_, fault)| fault.at.nth > 1);
         let earlier = earlier.map(|(index, fault)| {
@@ -63,19 +63,26 @@ impl Shrinker<'_> {
             smaller.faults[index].at.nth = fault.at.nth - 1;
             smaller
         });
-        let candidates: Vec<Plan> = without_fault.chain(without_step).chain(earlier).collect();
+        let natural = plan.schedule.iter().map(|_| Plan { schedule: None, ..plan.clone() });
+        let shorter = plan.schedule.iter().filter(|choices| !choices.is_empty()).map(|choices| {
+            let choices = choices[..choices.len() - 1].to_vec();
+            Plan { schedule: Some(choices), ..plan.clone() }
+        });
+        let candidates: Vec<Plan> = natural
+            .chain(without_fault)
+            .chain(without_step)
+            .chain(earlier)
+            .chain(shorter)
+            .collect();
         candidates.into_iter().find_map(|candidate| self.attempt(candidate))
     }
 
     fn attempt(&mut self, plan: Plan) -> Option<Shrunk> {
         self.attempts = self.attempts.checked_sub(1)?;
         let run = world::run(self.config, &plan);
-        let calm: Option<Run> = match plan.faults.is_empty() {
+        let calm: Option<Run> = match plan.is_calm() {
             true => None,
-            false => {
-                let calm = Plan { workload: plan.workload.clone(), ..Plan::default() };
-                Some(world::run(self.config, &calm))
-            }
+            false => Some(world::run(self.config, &plan.calm())),
         };
         if calm.as_ref().is_some_and(|calm| calm.aborted.is_some()) {
             return None;

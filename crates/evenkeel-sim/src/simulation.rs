@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::{BoxError, Manager, Object};
+use evenkeel_apiserver::PolicyRule;
 use evenkeel_cluster::ClusterOptions;
+use k8s_openapi::api::rbac::v1;
 use kube::CustomResourceExt;
 use serde_json::Value;
 
 use crate::explore::Tier;
-use crate::oracle::Oracle;
-use crate::plan::Plan;
+use crate::oracle::{self, Oracle};
+use crate::plan::{Effect, Plan};
 use crate::report::Report;
 use crate::workload::{self, ObjectRef, Step};
 use crate::{check, explore, fail, world};
@@ -25,6 +27,8 @@ type Invariant = dyn Fn(&[Value]) -> Result<(), String> + Send + Sync;
 pub(crate) struct Config {
     pub(crate) name: String,
     pub(crate) build: Arc<Build>,
+    /// The previous version of the operator.
+    pub(crate) previous: Option<Arc<Build>>,
     pub(crate) cluster: ClusterOptions,
     pub(crate) seed: u64,
     pub(crate) crds: Vec<Value>,
@@ -34,6 +38,10 @@ pub(crate) struct Config {
     pub(crate) bound: Duration,
     pub(crate) checks_deletion: bool,
     pub(crate) disabled: BTreeSet<Oracle>,
+    /// Faults that are not injected, and why.
+    pub(crate) disabled_faults: Vec<(Effect, String)>,
+    /// The permissions of the operator, if they are checked.
+    pub(crate) rules: Option<Vec<PolicyRule>>,
     /// Resources whose objects may be created and deleted more often than in a calm run.
     pub(crate) recreated: BTreeSet<String>,
     pub(crate) invariants: Vec<(String, Arc<Invariant>)>,
@@ -50,6 +58,7 @@ pub struct Simulation {
     pub(crate) plans: Option<PathBuf>,
     pub(crate) replay: Vec<Plan>,
     pub(crate) random_seed: u64,
+    pub(crate) exhaustive: bool,
 }
 
 /// Simulates an operator under faults. `build` registers its controllers and webhooks with a
@@ -72,6 +81,7 @@ pub fn operator<T, E: Into<BoxError>>(
         config: Config {
             name: name.to_owned(),
             build: Arc::new(build),
+            previous: None,
             cluster: ClusterOptions::default(),
             seed: 1,
             crds: Vec::new(),
@@ -80,6 +90,8 @@ pub fn operator<T, E: Into<BoxError>>(
             bound: Duration::from_secs(30 * 60),
             checks_deletion: true,
             disabled: BTreeSet::new(),
+            disabled_faults: Vec::new(),
+            rules: None,
             recreated: BTreeSet::new(),
             invariants: Vec::new(),
         },
@@ -88,6 +100,7 @@ pub fn operator<T, E: Into<BoxError>>(
         plans: None,
         replay: Vec::new(),
         random_seed: explore::seed_from_env(),
+        exhaustive: false,
     }
 }
 
@@ -134,6 +147,18 @@ impl Simulation {
         self
     }
 
+    /// Sets the previous version of the operator: after the workload, it is replaced by the current
+    /// one, which must bring the cluster to the state that it reaches by itself, also if it crashes
+    /// meanwhile.
+    pub fn previous<T, E: Into<BoxError>>(
+        mut self,
+        build: impl Fn(&Manager) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Self {
+        let build = move |manager: &Manager| build(manager).map(drop).map_err(Into::into);
+        self.config.previous = Some(Arc::new(build));
+        self
+    }
+
     /// Sets the options of the cluster: nodes, delays, disabled controllers.
     pub fn cluster(mut self, options: ClusterOptions) -> Self {
         self.config.cluster = options;
@@ -143,6 +168,14 @@ impl Simulation {
     /// Sets how much is explored. The default is [`Tier::T0`], or the value of `SIM_TIER`.
     pub fn tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
+        self
+    }
+
+    /// Also explores every order of deliveries and reconciles, with at most one fault, if the world
+    /// is small: one object in the workload and at most 8 writes. The coverage states whether all
+    /// of them were explored within the budget.
+    pub fn exhaustive(mut self) -> Self {
+        self.exhaustive = true;
         self
     }
 
@@ -163,7 +196,7 @@ impl Simulation {
     /// Allows objects of a type to be created and deleted more often than without faults.
     pub fn allow_recreate<K: Object>(mut self, _reason: &str) -> Self {
         let kind = evenkeel::Kind::of::<K>();
-        self.config.recreated.insert(resource_of(kind.group(), kind.plural()));
+        self.config.recreated.insert(crate::state::resource(kind.group(), kind.plural()));
         self
     }
 
@@ -173,6 +206,26 @@ impl Simulation {
         if oracle == Oracle::Leftovers {
             self.config.checks_deletion = false;
         }
+        self
+    }
+
+    /// Injects no faults of this kind, for the given reason. How long a fault lasts does not matter.
+    pub fn without_fault(mut self, effect: Effect, reason: &str) -> Self {
+        self.config.disabled_faults.push((effect, reason.to_owned()));
+        self
+    }
+
+    /// Sets the permissions of the operator, such as those of its ClusterRole: every request must be
+    /// allowed by them ([`Oracle::Permissions`]).
+    pub fn rules(mut self, rules: impl IntoIterator<Item = v1::PolicyRule>) -> Self {
+        let rules = rules.into_iter().map(|rule| PolicyRule {
+            verbs: rule.verbs,
+            api_groups: rule.api_groups.unwrap_or_default(),
+            resources: rule.resources.unwrap_or_default(),
+            resource_names: rule.resource_names.unwrap_or_default(),
+            non_resource_urls: rule.non_resource_urls.unwrap_or_default(),
+        });
+        self.config.rules.get_or_insert_default().extend(rules);
         self
     }
 
@@ -219,14 +272,15 @@ impl Simulation {
     }
 }
 
-fn parse(text: &str) -> Vec<Value> {
+#[track_caller]
+pub(crate) fn parse(text: &str) -> Vec<Value> {
     match world::sample(text) {
         Ok(objects) => objects,
         Err(error) => fail(&format!("cannot parse a sample: {error}")),
     }
 }
 
-fn reference<K: Object>(name: &str) -> ObjectRef {
+pub(crate) fn reference<K: Object>(name: &str) -> ObjectRef {
     let kind = evenkeel::Kind::of::<K>();
     let namespace = if kind.namespaced() { "default" } else { "" };
     ObjectRef {
@@ -237,11 +291,26 @@ fn reference<K: Object>(name: &str) -> ObjectRef {
     }
 }
 
-fn resource_of(group: &str, plural: &str) -> String {
-    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
-}
-
 impl Config {
+    /// Whether the author has disabled a fault of the plan.
+    pub(crate) fn disables(&self, plan: &Plan) -> bool {
+        let disabled = |effect: Effect| {
+            self.disabled_faults.iter().any(|(disabled, _)| disabled.is_same_kind(effect))
+        };
+        plan.faults.iter().any(|fault| disabled(fault.effect))
+    }
+
+    /// Returns the service account of the operator.
+    pub(crate) fn user(&self) -> String {
+        format!("system:serviceaccount:default:{}", self.name)
+    }
+
+    /// Returns the texts that must appear in Secrets only.
+    pub(crate) fn canaries(&self) -> BTreeSet<String> {
+        let created = self.workload.iter().filter_map(Step::created);
+        created.chain(&self.objects).flat_map(oracle::secret_values).collect()
+    }
+
     /// Returns workloads that are generated from the schemas of the CRDs.
     pub(crate) fn generated_workloads(&self) -> Vec<Vec<Step>> {
         workload::schema::workloads(&self.crds, &self.workload)

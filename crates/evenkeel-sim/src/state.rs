@@ -15,6 +15,9 @@ use crate::gate::is_auxiliary;
 /// The annotation that another client sets when it touches an object.
 pub(crate) const TOUCHED: &str = "sim.evenkeel.dev/touched";
 
+/// The annotation that a webhook of another owner sets.
+pub(crate) const MUTATED: &str = "sim.evenkeel.dev/mutated";
+
 /// The prefix of the name of the volume that has the token of a pod.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
@@ -71,6 +74,11 @@ impl Decoded {
 pub(crate) fn controller_of(object: &Value) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
+}
+
+/// Returns a resource with its group: `deployments.apps`.
+pub(crate) fn resource(group: &str, plural: &str) -> String {
+    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
 pub(crate) fn path(resource: &str, namespace: &str, name: &str) -> String {
@@ -180,6 +188,22 @@ impl Names {
     }
 }
 
+/// Replaces uids, and the random letters in the names of the volumes that have the tokens of pods.
+pub(crate) fn mask_random(value: &mut Value) {
+    let is_uid = |text: &str| {
+        text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text.as_bytes()[*at] == b'-')
+    };
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(mask_random),
+        Value::Array(items) => items.iter_mut().for_each(mask_random),
+        Value::String(text) if is_uid(text) => *text = "<uid>".to_owned(),
+        Value::String(text) if text.starts_with(TOKEN_VOLUME) => {
+            *text = format!("{TOKEN_VOLUME}*");
+        }
+        _ => {}
+    }
+}
+
 fn canonical(object: &Value, names: &Names) -> Value {
     let generation = object["metadata"]["generation"].clone();
     let mut value = object.clone();
@@ -189,6 +213,7 @@ fn canonical(object: &Value, names: &Names) -> Value {
         }
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.remove(TOUCHED);
+            annotations.remove(MUTATED);
             if annotations.is_empty() {
                 metadata.remove("annotations");
             }

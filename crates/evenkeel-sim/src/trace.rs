@@ -76,6 +76,11 @@ impl Recorder {
         self.events.lock().push(TraceEvent { at: self.start.elapsed(), lane, text, fault });
     }
 
+    /// Returns the events so far.
+    pub(crate) fn events(&self) -> Vec<TraceEvent> {
+        self.events.lock().clone()
+    }
+
     pub(crate) fn take(&self) -> Vec<TraceEvent> {
         std::mem::take(&mut self.events.lock())
     }

@@ -146,7 +146,7 @@ impl User {
                 let path = self.path(&ObjectRef::of(object), false).await?;
                 self.delete(&path).await.map(drop)
             }
-            Step::Wait(_) => Ok(()),
+            Step::Wait(_) | Step::Upgrade => Ok(()),
         }
     }
 }

@@ -60,6 +60,8 @@ pub enum Step {
     Delete(ObjectRef),
     /// Deletes an object and creates it again under the same name as soon as it is gone.
     Recreate(Value),
+    /// Replaces the previous version of the operator by the current one.
+    Upgrade,
     /// Lets this many seconds pass.
     Wait(u32),
 }
@@ -106,6 +108,7 @@ impl fmt::Display for Step {
             Self::Recreate(object) => {
                 write!(f, "deletes {} and creates it again", ObjectRef::of(object))
             }
+            Self::Upgrade => f.write_str("upgrades the operator"),
             Self::Wait(seconds) => write!(f, "waits {seconds} s"),
         }
     }

@@ -4,23 +4,35 @@ mod reduced;
 
 mod incarnation;
 
+mod replicas;
+
+mod logs;
+
+mod schedule;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::{BoxError, Clock, Key};
-use evenkeel_apiserver::{Commit, StoredObject};
+use evenkeel_apiserver::identity::Identity;
+use evenkeel_apiserver::{AccessReport, AccessTrail, Commit, StoredObject};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use incarnation::Incarnation;
 pub(crate) use incarnation::Reconciled;
 pub(crate) use reduced::reduced;
+pub(crate) use schedule::Decision;
+use schedule::Schedule;
 
 use crate::gate::{Command, Gate, Requests};
-use crate::plan::{Fault, Plan};
+use crate::plan::{Effect, Fault, Plan};
 use crate::simulation::Config;
 use crate::state::{self, Decoded, State};
 use crate::trace::{Lane, Recorder, TraceEvent};
@@ -37,11 +49,17 @@ const QUIET: Duration = Duration::from_secs(15);
 /// silent has ended, and longer than the longest delay before a watch is opened again.
 const QUIET_WATCHES: Duration = Duration::from_secs(60);
 
+/// The same after an object was poisoned: attempts become rare.
+const QUIET_POISONED: Duration = Duration::from_secs(20 * 60);
+
 /// How often the driver checks for changes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a crashed operator takes to be started again.
-const RESTART_DELAY: Duration = Duration::from_secs(2);
+/// How often the user repeats a step that fails with an error of the server, once per second.
+const STEP_RETRIES: usize = 90;
+
+/// How long a run continues after the operator has ended.
+const AFTERMATH: Duration = Duration::from_secs(10);
 
 /// A commit, decoded, and the step of the workload it belongs to.
 #[derive(Clone, Debug)]
@@ -77,6 +95,14 @@ pub(crate) struct Run {
     pub(crate) aborted: Option<Abort>,
     /// Invariants that did not hold after a step: their names and what is wrong.
     pub(crate) broken: Vec<(String, String)>,
+    /// The state after requests for a poisoned object succeed again.
+    pub(crate) healed: Option<State>,
+    /// What the operator's requests needed, if permissions are checked.
+    pub(crate) access: Option<AccessReport>,
+    /// Events, metrics and log lines with data of a Secret.
+    pub(crate) exposed: Vec<String>,
+    /// The choices of a schedule: how many there were, and the state before each.
+    pub(crate) decisions: Vec<Decision>,
     /// Objects that are being deleted at the end of a step, with the step.
     pub(crate) terminating: Vec<(usize, String)>,
 }
@@ -92,34 +118,56 @@ pub(crate) enum Abort {
     OutOfControl { step: usize },
 }
 
-/// Runs a plan in a runtime of its own.
-pub(crate) fn run(config: &Config, plan: &Plan) -> Run {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+/// Returns a runtime with one thread and a paused clock. It has no sockets: an operator that opens
+/// one panics.
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .unwrap_or_else(|error| crate::fail(&format!("cannot start a runtime: {error}")));
-    runtime.block_on(async {
-        match World::start(config, plan).await {
+        .unwrap_or_else(|error| crate::fail(&format!("cannot start a runtime: {error}")))
+}
+
+/// Runs a plan in a runtime of its own.
+pub(crate) fn run(config: &Config, plan: &Plan) -> Run {
+    let runtime = runtime();
+    let canaries = config.canaries();
+    let logs = (!canaries.is_empty()).then(|| logs::Watched::new(canaries));
+    let _guard = logs.as_ref().map(|logs| tracing::subscriber::set_default(logs.clone()));
+    let mut run = runtime.block_on(async {
+        match World::start(Cow::Borrowed(config), plan).await {
             Ok(world) => world.play(plan).await,
             Err(error) => crate::fail(&format!(
                 "cannot start the simulated cluster: {}",
                 evenkeel::chain(&*error)
             )),
         }
-    })
+    });
+    run.exposed.extend(logs.iter().flat_map(logs::Watched::exposed));
+    run
 }
 
-struct World<'a> {
-    config: &'a Config,
+pub(crate) struct World<'a> {
+    config: Cow<'a, Config>,
     cluster: Arc<Cluster>,
     clock: Clock,
     recorder: Recorder,
     gate: Arc<Gate>,
     commands: mpsc::Receiver<Command>,
     user: User,
-    incarnation: Option<Incarnation>,
+    /// The running processes of the operator.
+    incarnations: Vec<Incarnation>,
+    /// How many of them there should be.
+    replicas: usize,
+    /// Whether they compete for a lease.
+    elects: bool,
     quiet: Duration,
+    /// The choices between deliveries and reconciles, if they are made by a schedule.
+    schedule: Option<Schedule>,
+    /// Whether controllers are paused after each reconcile.
+    stepped: bool,
+    /// Whether the previous version of the operator runs.
+    is_previous: bool,
     /// The revision before the operator was started.
     start: u64,
     revision: u64,
@@ -128,12 +176,16 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    async fn start(config: &'a Config, plan: &Plan) -> Result<Self, BoxError> {
+    pub(crate) async fn start(config: Cow<'a, Config>, plan: &Plan) -> Result<Self, BoxError> {
         let clock = Clock::starting_at(Timestamp::from_second(EPOCH)?);
         let mut options: ClusterOptions = config.cluster.clone();
         options.seed = Some(config.seed);
         options.clock = Some(clock.clone());
-        let cluster = Arc::new(Cluster::start_with(&options).await?);
+        let mut builder = options.server().seed(config.seed);
+        if config.rules.is_some() {
+            builder = builder.record_access(AccessTrail::default());
+        }
+        let cluster = Arc::new(Cluster::with_server(builder.build().await?, &options)?);
         let user = User::new(cluster.server().service());
         let recorder = Recorder::start();
         for crd in &config.crds {
@@ -146,7 +198,16 @@ impl<'a> World<'a> {
             created
                 .map_err(|it| format!("cannot create {}: {}", ObjectRef::of(object), it.message))?;
         }
-        let (gate, commands) = Gate::new(cluster.clone(), recorder.clone(), &plan.faults);
+        let identity = Identity::authenticated(config.user(), ["system:masters"]);
+        let server = cluster.server().service_as(identity);
+        let (gate, commands) = Gate::new(cluster.clone(), server, recorder.clone(), &plan.faults);
+        gate.set_canaries(config.canaries());
+        if plan.schedule.is_some() {
+            gate.hold_all();
+        }
+        if plan.faults.iter().any(|fault| fault.effect == Effect::Mutate) {
+            gate.install_mutator().await?;
+        }
         let run = Run {
             trace: Vec::new(),
             requests: Requests::default(),
@@ -162,6 +223,10 @@ impl<'a> World<'a> {
             aborted: None,
             broken: Vec::new(),
             terminating: Vec::new(),
+            healed: None,
+            access: None,
+            exposed: Vec::new(),
+            decisions: Vec::new(),
         };
         let revision = cluster.server().revision();
         Ok(Self {
@@ -172,8 +237,13 @@ impl<'a> World<'a> {
             gate,
             commands,
             user,
-            incarnation: None,
+            incarnations: Vec::new(),
+            replicas: plan.replicas.max(1) as usize,
+            elects: plan.replicas > 0,
             quiet: if plan.hits_watches() { QUIET_WATCHES } else { QUIET },
+            schedule: plan.schedule.clone().map(Schedule::new),
+            stepped: plan.schedule.is_some(),
+            is_previous: plan.workload.contains(&Step::Upgrade),
             start: revision,
             revision,
             step: 0,
@@ -185,24 +255,26 @@ impl<'a> World<'a> {
         if let Err(abort) = self.steps(plan).await {
             self.run.aborted = Some(abort);
         }
-        self.gate.close();
-        if let Some(incarnation) = self.incarnation.take() {
+        for incarnation in std::mem::take(&mut self.incarnations) {
+            self.run.exposed.extend(incarnation.exposed_metrics(&self.config.canaries()));
             self.run.reconciled.extend(incarnation.kill().await);
         }
+        // Time in which a task that has outlived its manager shows itself.
+        tokio::time::sleep(AFTERMATH).await;
         self.run.unused = self.gate.unused_faults();
+        self.run.exposed.extend(self.gate.exposed());
+        self.run.access = self.cluster.server().access_report(&self.config.user());
         self.run.requests = self.gate.take_requests();
         self.run.trace = self.recorder.take();
+        self.run.decisions = self.schedule.map(Schedule::decisions).unwrap_or_default();
         self.run
     }
 
     async fn steps(&mut self, plan: &Plan) -> Result<(), Abort> {
-        self.start_operator().await?;
-        self.rest().await?;
-        // Objects of before, too: the operator may change them.
-        self.run.baseline = State::of(&self.cluster.server().stored_objects(), 0);
+        self.begin().await?;
         let workload = match plan.workload.is_empty() {
-            true => &self.config.workload,
-            false => &plan.workload,
+            true => self.config.workload.clone(),
+            false => plan.workload.clone(),
         };
         self.run.steps = workload.len();
         for (index, step) in workload.iter().enumerate() {
@@ -216,15 +288,36 @@ impl<'a> World<'a> {
             self.note_terminating(index);
             self.check_invariants();
         }
+        self.await_healing().await?;
         self.check_idle().await?;
         if self.config.checks_deletion {
-            self.delete_all(workload).await?;
+            self.delete_all(&workload).await?;
         }
         Ok(())
     }
 
-    async fn perform(&mut self, index: usize, step: &Step) -> Result<(), Abort> {
-        if let Err(Refused { code, message }) = self.user.perform(step).await {
+    /// Starts the operator.
+    pub(crate) async fn begin(&mut self) -> Result<(), Abort> {
+        for _ in 0..self.replicas {
+            self.start_operator().await?;
+        }
+        self.rest().await?;
+        // Objects of before, too: the operator may change them.
+        self.run.baseline = State::of(&self.cluster.server().stored_objects(), 0);
+        Ok(())
+    }
+
+    pub(crate) async fn perform(&mut self, index: usize, step: &Step) -> Result<(), Abort> {
+        let mut performed = self.user.perform(step).await;
+        // Webhooks that are unreachable for a while are no reason to give up.
+        for _ in 0..STEP_RETRIES {
+            if !performed.as_ref().is_err_and(|refused| refused.code >= 500) {
+                break;
+            }
+            self.tick().await?;
+            performed = self.user.perform(step).await;
+        }
+        if let Err(Refused { code, message }) = performed {
             self.recorder.record(Lane::User, format!("is rejected with {code}: {message}"));
             self.run.rejected.push((index, message));
             return Ok(());
@@ -236,6 +329,7 @@ impl<'a> World<'a> {
                     self.run.rejected.push((index, message));
                 }
             }
+            Step::Upgrade => self.upgrade().await?,
             Step::Wait(seconds) => {
                 let end = Duration::from_secs((*seconds).into());
                 let mut passed = Duration::ZERO;
@@ -249,19 +343,8 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    async fn start_operator(&mut self) -> Result<(), Abort> {
-        let started =
-            Incarnation::start(self.config, &self.cluster, &self.gate, &self.clock, &self.recorder);
-        let incarnation =
-            started.await.map_err(|error| Abort::Operator(evenkeel::chain(&*error)))?;
-        self.recorder
-            .record(Lane::Operator, format!("starts (incarnation {})", incarnation.number));
-        self.incarnation = Some(incarnation);
-        Ok(())
-    }
-
     /// Waits until the cluster has not changed for some time.
-    async fn rest(&mut self) -> Result<(), Abort> {
+    pub(crate) async fn rest(&mut self) -> Result<(), Abort> {
         let (mut quiet, mut passed) = (Duration::ZERO, Duration::ZERO);
         while quiet < self.quiet {
             quiet = if self.tick().await? { Duration::ZERO } else { quiet + CHECK_INTERVAL };
@@ -274,47 +357,6 @@ impl<'a> World<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Lets a second pass, and restarts the operator if it has crashed. Returns whether an object
-    /// has changed.
-    async fn tick(&mut self) -> Result<bool, Abort> {
-        let mut restarted = false;
-        let wait = tokio::time::sleep(CHECK_INTERVAL);
-        tokio::pin!(wait);
-        loop {
-            tokio::select! {
-                biased;
-                command = self.commands.recv() => {
-                    if let Some(command) = command {
-                        self.restart(command).await?;
-                        restarted = true;
-                    }
-                }
-                () = &mut wait => break,
-            }
-        }
-        if let Some(incarnation) = &mut self.incarnation
-            && let Some(error) = incarnation.failure()
-        {
-            return Err(Abort::Operator(error));
-        }
-        Ok(self.collect() || restarted)
-    }
-
-    async fn restart(&mut self, command: Command) -> Result<(), Abort> {
-        let Some(incarnation) = self.incarnation.take() else { return Ok(()) };
-        let reconciled = match command {
-            Command::Crash(_) => incarnation.kill().await,
-            Command::Restart(_) => {
-                let stopped = incarnation.stop().await;
-                self.gate.close();
-                stopped
-            }
-        };
-        self.run.reconciled.extend(reconciled);
-        tokio::time::sleep(RESTART_DELAY).await;
-        self.start_operator().await
     }
 
     /// Records the commits since the last call; returns whether one is significant.
@@ -350,6 +392,30 @@ impl<'a> World<'a> {
         });
     }
 
+    /// Returns the gate.
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// Returns the user.
+    pub(crate) fn user(&self) -> &User {
+        &self.user
+    }
+
+    /// Returns what has happened so far.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Crashes the operator and starts it again.
+    pub(crate) async fn crash(&mut self) -> Result<(), Abort> {
+        let numbers: Vec<u32> = self.incarnations.iter().map(|it| it.number).collect();
+        for number in numbers {
+            self.restart(Command::Crash(number)).await?;
+        }
+        Ok(())
+    }
+
     fn state(&self) -> State {
         State::of(&self.cluster.server().stored_objects(), self.start)
     }
@@ -383,10 +449,22 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Waits until requests for a poisoned object succeed again; the last state is that after it.
+    async fn await_healing(&mut self) -> Result<(), Abort> {
+        let Some(until) = self.gate.poisoned_until() else { return Ok(()) };
+        while Instant::now() < until {
+            self.tick().await?;
+        }
+        // Longer than the longest delay before another attempt.
+        self.quiet = QUIET_POISONED;
+        self.rest().await?;
+        self.run.healed = Some(self.state());
+        Ok(())
+    }
+
     /// Reconciles every object once more, and notes what the operator writes.
     async fn check_idle(&mut self) -> Result<(), Abort> {
         let before = self.gate.writes_so_far();
-        let Some(incarnation) = &self.incarnation else { return Ok(()) };
         self.recorder.record(Lane::Operator, "every object is reconciled once more");
         for object in self.changed_objects() {
             let decoded = Decoded::of(&object);
@@ -395,7 +473,9 @@ impl<'a> World<'a> {
                 "" => Key::cluster(&decoded.name),
                 namespace => Key::namespaced(namespace, &decoded.name),
             };
-            incarnation.enqueue(kind, &key);
+            for incarnation in &self.incarnations {
+                incarnation.enqueue(kind, &key);
+            }
         }
         self.rest().await?;
         self.run.idle_writes = before..self.gate.writes_so_far();

@@ -84,6 +84,16 @@ impl Call {
         !matches!(self.verb, "get" | "list" | "watch")
     }
 
+    /// Returns the resource without its subresource.
+    pub(crate) fn main_resource(&self) -> &str {
+        self.resource.split('/').next().unwrap_or_default()
+    }
+
+    /// Whether it is a request for a lease.
+    pub(crate) fn is_lease(&self) -> bool {
+        self.resource == "leases.coordination.k8s.io"
+    }
+
     /// Whether it is a request for Events, leader election leases or reviews, which are not part of
     /// the state that an operator manages.
     pub(crate) fn is_auxiliary(&self) -> bool {

@@ -15,6 +15,9 @@ use crate::plan::{At, Effect, Fault};
 /// How long a gap lasts.
 const GAP: Duration = Duration::from_secs(5);
 
+/// How much later an event is delivered than the one of another resource.
+const REORDERED: Duration = Duration::from_secs(1);
+
 /// The faults that are still to happen, and the counts that determine when.
 pub(super) struct Faults {
     pending: Vec<Fault>,
@@ -31,6 +34,14 @@ pub(super) struct Hold {
     pub(super) until: Instant,
     /// Released early when the operator has written this often.
     pub(super) until_write: Option<u64>,
+    /// Released early when this many events of other resources were delivered.
+    pub(super) until_event: Option<u64>,
+}
+
+impl Hold {
+    pub(super) fn until(until: Instant) -> Self {
+        Self { until, until_write: None, until_event: None }
+    }
 }
 
 impl Faults {
@@ -81,19 +92,38 @@ impl Faults {
     }
 
     /// Counts a watch event; returns the fault that happens.
-    pub(super) fn at_event(&mut self, resource: &str) -> Option<Effect> {
+    pub(super) fn at_event(&mut self, resource: &str, object: &str) -> Option<Effect> {
         let nth = self.count("event", resource, "");
-        self.take("event", resource, "", [nth, nth])
+        let of_object = self.count("event", resource, object);
+        self.take("event", resource, object, [nth, of_object])
+    }
+
+    /// Counts a review by a webhook of the operator; returns the fault that happens.
+    pub(super) fn at_review(&mut self, resource: &str, object: &str) -> Option<Effect> {
+        let nth = self.count("review", resource, "");
+        let of_object = self.count("review", resource, object);
+        self.take("review", resource, object, [nth, of_object])
     }
 
     pub(super) fn hold(&mut self, resource: &str, hold: Hold) {
         self.holds.insert(resource.to_owned(), hold);
     }
 
+    /// Whether events wait for those of another resource.
+    pub(super) fn awaits_events(&self) -> bool {
+        self.holds.values().any(|hold| hold.until_event.is_some())
+    }
+
     /// Returns why events of the resource are held, if they are.
-    pub(super) fn held(&mut self, resource: &str, written: u64) -> Option<Hold> {
+    pub(super) fn held(&mut self, resource: &str, written: u64, others: u64) -> Option<Hold> {
         let hold = *self.holds.get(resource)?;
         let written = hold.until_write.is_some_and(|count| written >= count);
+        if hold.until_event.is_some_and(|count| others >= count) {
+            // The operator reacts to the other event first.
+            let hold = Hold::until(hold.until.min(Instant::now() + REORDERED));
+            self.holds.insert(resource.to_owned(), hold);
+            return Some(hold);
+        }
         if written || Instant::now() >= hold.until {
             self.holds.remove(resource);
             return None;
@@ -147,6 +177,21 @@ pub(super) fn expired_status() -> Value {
 
 pub(super) fn expired() -> Response<SimBody> {
     json_response(410, expired_status().to_string().into())
+}
+
+/// Returns the response to a version that the server has not reached.
+pub(super) fn too_large() -> Response<SimBody> {
+    let mut status = status(504, "Timeout", "Timeout: Too large resource version");
+    status["details"] = json!({"causes": [
+        {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"},
+    ], "retryAfterSeconds": 1});
+    json_response(504, status.to_string().into())
+}
+
+/// Returns the response to a request that a webhook of another owner denies.
+pub(super) fn denied() -> Response<SimBody> {
+    let message = "admission webhook \"policy.sim.evenkeel.dev\" denied the request: not now";
+    json_response(403, status(403, "Forbidden", message).to_string().into())
 }
 
 /// Returns the response of a server without streaming lists.

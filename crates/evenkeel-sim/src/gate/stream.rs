@@ -1,6 +1,7 @@
 //! The stream of a watch: delivers one event at a time, so that a fault can act between two.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::faults::{self, Hold};
+use super::held::HeldEvent;
 use super::{Gate, SimBody};
 use crate::plan::Effect;
 use crate::trace::Lane;
@@ -23,10 +25,23 @@ const LAG_MAX: Duration = Duration::from_secs(30);
 
 type Next = Option<Result<Frame<Bytes>, BoxError>>;
 
+/// What is watched.
+pub(super) struct Watch {
+    pub(super) gate: Arc<Gate>,
+    pub(super) incarnation: u32,
+    pub(super) resource: String,
+    pub(super) number: u64,
+    /// Whether it begins with a list.
+    pub(super) streams: bool,
+}
+
 struct Watched {
     gate: Arc<Gate>,
     incarnation: u32,
     resource: String,
+    number: u64,
+    /// Whether it still delivers the list that it begins with.
+    lists: bool,
     body: SimBody,
     lines: VecDeque<Bytes>,
     rest: Vec<u8>,
@@ -34,15 +49,19 @@ struct Watched {
 }
 
 /// Returns the body of a watch.
-pub(super) fn watched(
-    gate: Arc<Gate>,
-    incarnation: u32,
-    resource: String,
-    body: SimBody,
-) -> SimBody {
-    let lines = VecDeque::new();
-    let state =
-        Watched { gate, incarnation, resource, body, lines, rest: Vec::new(), ended: false };
+pub(super) fn watched(watch: Watch, body: SimBody) -> SimBody {
+    let Watch { gate, incarnation, resource, number, streams } = watch;
+    let state = Watched {
+        gate,
+        incarnation,
+        resource,
+        number,
+        lists: streams,
+        body,
+        lines: VecDeque::new(),
+        rest: Vec::new(),
+        ended: false,
+    };
     let frames = stream::unfold(state, |mut state| async move {
         let next = state.next().await?;
         Some((next, state))
@@ -69,14 +88,16 @@ impl Watched {
         };
         let event: Value = serde_json::from_slice(&line).unwrap_or_default();
         let kind = event["type"].as_str().unwrap_or_default();
-        if kind != "BOOKMARK" {
+        if kind == "BOOKMARK" {
+            self.lists = false;
+        } else {
             let effect = {
                 let mut state = self.gate.state.lock();
                 *state.requests.events.entry(self.resource.clone()).or_default() += 1;
-                state.faults.at_event(&self.resource)
+                state.faults.at_event(&self.resource, &object_of(&event))
             };
             if let Some(effect) = effect
-                && let Some(end) = self.inject(effect).await
+                && let Some(end) = self.inject(effect, &event).await
             {
                 return end;
             }
@@ -86,6 +107,13 @@ impl Watched {
                 return Some(Err(connection_reset()));
             }
             if !super::is_auxiliary(&self.resource) {
+                // The first list is delivered as a whole.
+                if !self.lists {
+                    let name = &event["object"]["metadata"]["name"];
+                    let text = format!("{} {name}", kind.to_lowercase());
+                    let held = HeldEvent { text, content: content(&event["object"]) };
+                    self.gate.until_released(&self.resource, self.number, &held).await;
+                }
                 let metadata = &event["object"]["metadata"];
                 let [namespace, name] =
                     ["namespace", "name"].map(|it| metadata[it].as_str().unwrap_or_default());
@@ -93,18 +121,37 @@ impl Watched {
                 self.gate.recorder.record(Lane::Cache, text);
             }
         }
+        self.gate.until_resumed(self.incarnation).await;
         if !self.gate.is_open(self.incarnation) {
             std::future::pending::<()>().await;
         }
+        self.delivered();
         Some(Ok(Frame::data(line)))
+    }
+
+    /// Counts the delivery, for events that wait for it.
+    fn delivered(&self) {
+        let mut state = self.gate.state.lock();
+        *state.delivered.entry(self.resource.clone()).or_default() += 1;
+        let awaited = state.faults.awaits_events();
+        drop(state);
+        if awaited {
+            self.gate.written.send_modify(|_| {});
+        }
+    }
+
+    /// Returns the number of events of other resources that were delivered.
+    fn of_others(&self) -> u64 {
+        let state = self.gate.state.lock();
+        let others = state.delivered.iter().filter(|(resource, _)| **resource != self.resource);
+        others.map(|(_, count)| count).sum()
     }
 
     /// Reads from the server; `None` at the end of the watch.
     async fn fill(&mut self) -> Option<()> {
         let mut written = self.gate.written.subscribe();
         let frame = loop {
-            let outage = self.gate.state.lock().outage;
-            if outage.is_some_and(|until| Instant::now() < until) {
+            if self.is_interrupted() {
                 self.ended = true;
                 return None;
             }
@@ -124,13 +171,19 @@ impl Watched {
     }
 
     /// Returns how the watch ends, if it does.
-    async fn inject(&mut self, effect: Effect) -> Option<Next> {
+    async fn inject(&mut self, effect: Effect, event: &Value) -> Option<Next> {
         let gate = self.gate.clone();
         let record = |what: &str| {
             gate.recorder.fault(Lane::Cache, format!("watch of {}: {what}", self.resource));
         };
         match effect {
-            Effect::Cut | Effect::EndEmpty => record("cut"),
+            // A bookmark never interrupts a list.
+            Effect::Bookmark if !self.lists => {
+                record("bookmark, then cut");
+                self.ended = true;
+                return Some(Some(Ok(Frame::data(bookmark(event)))));
+            }
+            Effect::Cut | Effect::EndEmpty | Effect::Bookmark => record("cut"),
             Effect::Gap => {
                 record("cut, events are missed");
                 gate.state.lock().faults.open_gap(&self.resource);
@@ -153,14 +206,21 @@ impl Watched {
             Effect::Lag(seconds) => {
                 record(&format!("lags {seconds} s"));
                 let until = Instant::now() + Duration::from_secs(seconds.into());
-                let hold = Hold { until, until_write: None };
+                let hold = Hold::until(until);
                 gate.state.lock().faults.hold(&self.resource, hold);
                 return None;
             }
             Effect::LagUntilWrite => {
                 record("lags until the operator's next write");
                 let until_write = Some(*gate.written.borrow() + 1);
-                let hold = Hold { until: Instant::now() + LAG_MAX, until_write };
+                let hold = Hold { until_write, ..Hold::until(Instant::now() + LAG_MAX) };
+                gate.state.lock().faults.hold(&self.resource, hold);
+                return None;
+            }
+            Effect::Reorder => {
+                record("waits for an event of another resource");
+                let until_event = Some(self.of_others() + 1);
+                let hold = Hold { until_event, ..Hold::until(Instant::now() + LAG_MAX) };
                 gate.state.lock().faults.hold(&self.resource, hold);
                 return None;
             }
@@ -170,19 +230,23 @@ impl Watched {
         Some(None)
     }
 
+    /// Whether the connection to the server is lost.
+    fn is_interrupted(&self) -> bool {
+        let state = self.gate.state.lock();
+        state.conditions.is_outage() || state.conditions.is_restored(&self.resource)
+    }
+
     /// Waits while events of the resource are held; returns whether the server has become
     /// unreachable.
     async fn wait_while_held(&mut self) -> bool {
         let mut written = self.gate.written.subscribe();
         loop {
             let count = *written.borrow_and_update();
-            let (hold, outage) = {
-                let mut state = self.gate.state.lock();
-                (state.faults.held(&self.resource, count), state.outage)
-            };
-            if outage.is_some_and(|until| Instant::now() < until) {
+            if self.is_interrupted() {
                 return true;
             }
+            let others = self.of_others();
+            let hold = self.gate.state.lock().faults.held(&self.resource, count, others);
             let Some(hold) = hold else { return false };
             tokio::select! {
                 biased;
@@ -191,6 +255,45 @@ impl Watched {
             }
         }
     }
+}
+
+/// Returns the object of an event as `namespace/name`.
+fn object_of(event: &Value) -> String {
+    let metadata = &event["object"]["metadata"];
+    let [namespace, name] =
+        ["namespace", "name"].map(|it| metadata[it].as_str().unwrap_or_default());
+    match namespace {
+        "" => name.to_owned(),
+        namespace => format!("{namespace}/{name}"),
+    }
+}
+
+/// Returns a hash of an object without what differs between equal objects of two runs.
+fn content(object: &Value) -> u64 {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata
+            .retain(|name, _| matches!(&**name, "labels" | "annotations" | "deletionTimestamp"));
+        if let Some(deleted) = metadata.get_mut("deletionTimestamp") {
+            *deleted = Value::Bool(true);
+        }
+    }
+    let mut hasher = DefaultHasher::new();
+    object.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns a bookmark with the version before an event.
+fn bookmark(event: &Value) -> Bytes {
+    let object = &event["object"];
+    let version = object["metadata"]["resourceVersion"].as_str();
+    let version: u64 = version.and_then(|it| it.parse().ok()).unwrap_or_default();
+    let version = version.saturating_sub(1).to_string();
+    let object = json!({
+        "apiVersion": object["apiVersion"], "kind": object["kind"],
+        "metadata": {"resourceVersion": version},
+    });
+    format!("{}\n", json!({"type": "BOOKMARK", "object": object})).into()
 }
 
 fn connection_reset() -> BoxError {

@@ -1,18 +1,18 @@
 //! Oracles on the state of the cluster at rest.
 
-use std::collections::BTreeSet;
-
 use evenkeel_types::base64;
 use serde_json::Value;
 
 use super::{Oracle, Violation};
 use crate::simulation::Config;
-use crate::workload::Step;
 use crate::world::Run;
 
 /// O1: the state after each step is that of the calm run.
 pub(super) fn convergence(run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
-    for (found, expected) in run.states.iter().zip(&calm.states) {
+    // While an object is poisoned, only the others must converge: see `isolation`.
+    let healed = run.healed.iter().zip(calm.states.last());
+    let states = run.states.iter().zip(&calm.states).filter(|_| run.healed.is_none());
+    for (found, expected) in states.chain(healed) {
         for difference in found.differences(expected) {
             violations.push(
                 Violation::new(Oracle::Convergence, difference.object)
@@ -59,11 +59,10 @@ pub(super) fn leftovers(run: &Run, violations: &mut Vec<Violation>) {
     }
 }
 
-/// O13: data of the workload's Secrets appears in no other object and in no record of a reconcile.
+/// O13: data of the workload's Secrets appears in no other object, and in no Event, record of a
+/// reconcile, metric or log line.
 pub(super) fn secrets(config: &Config, run: &Run, violations: &mut Vec<Violation>) {
-    let steps = config.workload.iter().filter_map(Step::created);
-    let values: BTreeSet<String> = steps.chain(&config.objects).flat_map(secret_values).collect();
-    for value in values {
+    for value in config.canaries() {
         let shown = run.reconciled.iter().find(|it| it.text.contains(&value));
         if let Some(record) = shown {
             let violation = Violation::new(Oracle::Secrets, &record.object);
@@ -77,10 +76,14 @@ pub(super) fn secrets(config: &Config, run: &Run, violations: &mut Vec<Violation
             violations.push(violation.found("the object has data of a Secret"));
         }
     }
+    if let Some(place) = run.exposed.first() {
+        let violation = Violation::new(Oracle::Secrets, place);
+        violations.push(violation.found("has data of a Secret"));
+    }
 }
 
 /// Returns the values of a Secret that are long enough to be recognized.
-fn secret_values(object: &Value) -> Vec<String> {
+pub(crate) fn secret_values(object: &Value) -> Vec<String> {
     if object["kind"] != "Secret" {
         return Vec::new();
     }

@@ -121,6 +121,7 @@ fn spec(object: &Decoded) -> Value {
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|name, _| !matches!(&**name, "clusterIP" | "clusterIPs" | "nodeName"));
     }
+    crate::state::mask_random(&mut value);
     value
 }
 

@@ -66,7 +66,10 @@ impl BugClass {
             Oracle::Status => Self::LyingStatus,
             Oracle::Panics => Self::Panic,
             Oracle::Secrets => Self::ExposedSecret,
-            Oracle::Determinism => Self::Nondeterminism,
+            Oracle::Leadership => Self::Leadership,
+            Oracle::Isolation => Self::Isolation,
+            Oracle::Permissions => Self::MissingPermission,
+            Oracle::Determinism | Oracle::Escapes => Self::Nondeterminism,
             Oracle::Invariant => Self::BrokenInvariant,
         }
     }

@@ -30,6 +30,23 @@ fn by_oracle(oracle: Oracle) -> Option<(&'static str, &'static str)> {
             "errors: a returned error is retried and reported; a panic of a reconcile is an error \
              of its object only",
         ),
+        Oracle::Leadership => (
+            "work of the leader runs on every replica, or goes on after the lease was lost",
+            "controllers and `Manager::spawn`, which need the lease, and `cx.client()`, which sends \
+             nothing without it",
+        ),
+        Oracle::Isolation => (
+            "a reconcile waits or retries within itself, and other objects wait for its worker",
+            "a returned error, which is retried with a delay while other objects are reconciled",
+        ),
+        Oracle::Permissions => (
+            "the ClusterRole of the operator lacks a rule",
+            "`Manager::rules`, which lists what the registered controllers need",
+        ),
+        Oracle::Escapes => (
+            "a task is spawned that the manager does not stop, or a thread sends requests",
+            "`Manager::spawn`, whose tasks end with the manager",
+        ),
         Oracle::Idempotency | Oracle::WriteBudget => (
             "a write is sent unconditionally, with a value that differs each time (a timestamp, a \
              counter, an unordered map), or two objects write the same field",

@@ -1,17 +1,19 @@
 //! One process of the operator, from its start to its crash or stop.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use evenkeel::cache::CacheOptions;
 use evenkeel::journal::{Outcome, Record};
+use evenkeel::leader::{LeaderElection, MonotonicClock};
 use evenkeel::manager::RunError;
 use evenkeel::webhook::WebhookOptions;
-use evenkeel::{BoxError, Clock, Key, Manager};
+use evenkeel::{BoxError, Clock, ControllerHandle, Key, Manager};
 use evenkeel_cluster::Cluster;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use crate::gate::Gate;
+use crate::gate::{Gate, Reviews};
 use crate::simulation::Config;
 use crate::trace::{Lane, Recorder};
 
@@ -24,10 +26,28 @@ pub(crate) struct Reconciled {
     pub(crate) text: String,
 }
 
+/// How the process of an operator has ended.
+pub(crate) enum End {
+    /// It has lost the lease, and is started again.
+    LostLease(String),
+    Failed(String),
+}
+
+/// Which operator is started.
+#[derive(Clone, Copy)]
+pub(crate) struct Version {
+    /// Whether it competes for a lease.
+    pub(crate) elects: bool,
+    pub(crate) is_previous: bool,
+}
+
 pub(crate) struct Incarnation {
     pub(crate) number: u32,
+    gate: Arc<Gate>,
     manager: Manager,
     running: JoinSet<Result<(), RunError>>,
+    /// Controllers that are paused after each reconcile.
+    stepped: Arc<Mutex<Vec<ControllerHandle>>>,
     reconciled: Arc<Mutex<Vec<Reconciled>>>,
 }
 
@@ -38,15 +58,18 @@ impl Incarnation {
         gate: &Arc<Gate>,
         clock: &Clock,
         recorder: &Recorder,
+        version: Version,
     ) -> Result<Self, BoxError> {
         let (number, client) = gate.admit();
         let reconciled: Arc<Mutex<Vec<Reconciled>>> = Arc::default();
         let (records, recorder) = (reconciled.clone(), recorder.clone());
+        let stepped: Arc<Mutex<Vec<ControllerHandle>>> = Arc::default();
+        let pausing = stepped.clone();
         let seed = config.seed.wrapping_add(number.into());
         // Not the namespace of the samples, which are to be admitted.
         let namespace = format!("{}-system", config.name);
         let webhooks = WebhookOptions::new().in_process().service_namespace(&namespace);
-        let manager = Manager::builder(&config.name)
+        let mut builder = Manager::builder(&config.name)
             .clock(clock.clone())
             .seed(seed)
             .cache(CacheOptions::default().seed(seed))
@@ -54,35 +77,105 @@ impl Incarnation {
             .on_reconcile(move |record| {
                 recorder.record(Lane::Operator, format!("reconciled {}", line(record)));
                 records.lock().push(reconciled_of(record));
-            })
-            .build(client);
-        (config.build)(&manager)?;
+                pausing.lock().iter().for_each(|controller| controller.set_paused(true));
+            });
+        let lease_clock = MonotonicClock::tokio();
+        if version.elects {
+            let identity = format!("{}-{number}", config.name);
+            let election = LeaderElection::new().namespace("default").identity(&identity);
+            builder = builder.leader_election(election.clock(lease_clock.clone()));
+        }
+        let manager = builder.build(client);
+        let build = match &config.previous {
+            Some(previous) if version.is_previous => previous,
+            _ => &config.build,
+        };
+        build(&manager)?;
         cluster.serve_webhooks(&manager).await?;
+        let service = manager.webhook_service();
+        if let Some((namespace, name, port)) = service.service() {
+            // In place of the service that does not pass the gate.
+            let reviews = Reviews { gate: gate.clone(), incarnation: number, service };
+            cluster.server().register_webhook_service(&namespace, &name, port, reviews);
+        }
+        if let Some(election) = manager.leader_elections().into_iter().next() {
+            gate.compete(number, lease_clock, election);
+        }
         let mut running = JoinSet::new();
         running.spawn(manager.clone().run_until(std::future::pending()));
-        Ok(Self { number, manager, running, reconciled })
+        Ok(Self { number, gate: gate.clone(), manager, running, stepped, reconciled })
     }
 
     /// Ends it as a crash does: at once, without any cleanup.
     pub(crate) async fn kill(mut self) -> Vec<Reconciled> {
+        self.gate.close(self.number);
+        // They refer to the manager, which refers to them.
+        self.stepped.lock().clear();
         self.running.shutdown().await;
+        self.gate.end(self.number);
         std::mem::take(&mut self.reconciled.lock())
     }
 
     /// Stops it in order.
     pub(crate) async fn stop(mut self) -> Vec<Reconciled> {
+        self.stepped.lock().clear();
+        self.set_paused(false);
         self.manager.stop();
         while self.running.join_next().await.is_some() {}
+        self.gate.end(self.number);
         std::mem::take(&mut self.reconciled.lock())
     }
 
-    /// Returns the error of the manager, if it has ended.
-    pub(crate) fn failure(&mut self) -> Option<String> {
-        match self.running.try_join_next()? {
-            Ok(Ok(())) => Some("the manager has stopped".to_owned()),
-            Ok(Err(error)) => Some(evenkeel::chain(&error)),
-            Err(error) => Some(error.to_string()),
+    /// Returns whether metrics have one of the texts.
+    pub(crate) fn exposed_metrics(&self, canaries: &BTreeSet<String>) -> Option<String> {
+        if canaries.is_empty() {
+            return None;
         }
+        let text = self.manager.metrics().encode();
+        let line = text.lines().find(|line| canaries.iter().any(|canary| line.contains(canary)))?;
+        let name = line.split(['{', ' ']).next().unwrap_or_default();
+        Some(format!("metric {name}"))
+    }
+
+    /// Returns how the manager has ended, if it has.
+    pub(crate) fn end(&mut self) -> Option<End> {
+        Some(match self.running.try_join_next()? {
+            Ok(Ok(())) => End::Failed("the manager has stopped".to_owned()),
+            Ok(Err(error @ RunError::LeaderElectionLost(_))) => {
+                End::LostLease(evenkeel::chain(&error))
+            }
+            Ok(Err(error)) => End::Failed(evenkeel::chain(&error)),
+            Err(error) => End::Failed(error.to_string()),
+        })
+    }
+
+    /// Pauses all controllers after each reconcile, or no more.
+    pub(crate) fn set_stepped(&self, stepped: bool) {
+        let controllers = if stepped { self.manager.controllers() } else { Vec::new() };
+        *self.stepped.lock() = controllers;
+        self.set_paused(stepped);
+    }
+
+    /// Pauses all controllers, or resumes them.
+    pub(crate) fn set_paused(&self, paused: bool) {
+        for controller in self.manager.controllers() {
+            controller.set_paused(paused);
+        }
+    }
+
+    /// Returns the number of keys in workqueues.
+    pub(crate) fn queued(&self) -> usize {
+        self.manager.controllers().iter().map(|controller| controller.queue().len()).sum()
+    }
+
+    /// Returns the number of reconciles so far.
+    pub(crate) fn reconciles(&self) -> usize {
+        self.reconciled.lock().len()
+    }
+
+    /// Returns the last reconcile.
+    pub(crate) fn last(&self) -> Option<Reconciled> {
+        self.reconciled.lock().last().cloned()
     }
 
     /// Reconciles an object of a kind, if it is the kind of a controller.

@@ -3,8 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod faults;
+
 mod good;
 
 mod operators;
+
+mod orders;
 
 mod planted;

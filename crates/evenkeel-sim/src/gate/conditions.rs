@@ -1,0 +1,206 @@
+//! What earlier faults still do: each condition holds until a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::{Duration, Instant};
+
+use super::Call;
+
+/// How long slow responses of leases and webhooks last.
+const SLOW: Duration = Duration::from_secs(60);
+
+/// The conditions of a run.
+#[derive(Default)]
+pub(super) struct Conditions {
+    /// The server is unreachable, and watches end.
+    outage: Option<Instant>,
+    unauthorized: Option<Instant>,
+    untrusted: Option<Instant>,
+    /// Verbs and resources.
+    forbidden: Vec<(&'static str, String, Instant)>,
+    /// Resources and objects.
+    poisoned: Vec<(String, String, Instant)>,
+    /// Resources whose known versions are too large, until they are listed without one.
+    restored: BTreeSet<String>,
+    restored_until: Option<Instant>,
+    /// Paused replicas.
+    paused: BTreeMap<u32, Instant>,
+    /// Replicas that cannot reach the lease.
+    partitioned: BTreeMap<u32, Instant>,
+    /// Replicas whose responses for the lease are late.
+    slow_leases: BTreeMap<u32, (Duration, Instant)>,
+    webhooks_down: Option<Instant>,
+    slow_webhooks: Option<(Duration, Instant)>,
+    /// Resources whose objects a webhook changes.
+    mutated: BTreeSet<String>,
+    /// Resources that are listed in pages of one object; `true` once a page has expired.
+    paged: BTreeMap<String, bool>,
+}
+
+/// Returns the time in this many seconds.
+pub(super) fn after(seconds: u32) -> Instant {
+    Instant::now() + Duration::from_secs(seconds.into())
+}
+
+fn holds(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() < until)
+}
+
+/// Why a request gets no response of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    NoConnection,
+    Rejected(u16),
+    TooLarge,
+    Expired,
+}
+
+impl Conditions {
+    pub(super) fn is_outage(&self) -> bool {
+        holds(self.outage)
+    }
+
+    pub(super) fn start_outage(&mut self, seconds: u32) {
+        self.outage = Some(after(seconds));
+    }
+
+    pub(super) fn unauthorize(&mut self, seconds: u32) {
+        self.unauthorized = Some(after(seconds));
+    }
+
+    pub(super) fn untrust(&mut self, seconds: u32) {
+        self.untrusted = Some(after(seconds));
+    }
+
+    pub(super) fn forbid(&mut self, call: &Call, seconds: u32) {
+        self.forbidden.push((call.verb, call.resource.clone(), after(seconds)));
+    }
+
+    pub(super) fn poison(&mut self, call: &Call, seconds: u32) {
+        let resource = call.main_resource().to_owned();
+        self.poisoned.push((resource, call.object(), after(seconds)));
+    }
+
+    /// Returns until when an object is poisoned.
+    pub(super) fn poisoned_until(&self) -> Option<Instant> {
+        self.poisoned.iter().map(|(.., until)| *until).max()
+    }
+
+    pub(super) fn restore(&mut self, resources: impl IntoIterator<Item = String>, seconds: u32) {
+        self.restored.extend(resources);
+        self.restored_until = Some(after(seconds));
+    }
+
+    pub(super) fn is_restored(&self, resource: &str) -> bool {
+        holds(self.restored_until) && self.restored.contains(resource)
+    }
+
+    pub(super) fn pause(&mut self, replica: u32, seconds: u32) {
+        self.paused.insert(replica, after(seconds));
+    }
+
+    pub(super) fn paused_until(&self, replica: u32) -> Option<Instant> {
+        self.paused.get(&replica).copied().filter(|until| Instant::now() < *until)
+    }
+
+    pub(super) fn partition(&mut self, replica: u32, seconds: u32) {
+        self.partitioned.insert(replica, after(seconds));
+    }
+
+    /// Returns until when the replica cannot reach the lease.
+    pub(super) fn partitioned_until(&self, replica: u32) -> Option<Instant> {
+        self.partitioned.get(&replica).copied().filter(|until| Instant::now() < *until)
+    }
+
+    pub(super) fn slow_lease(&mut self, replica: u32, seconds: u32) {
+        let delay = Duration::from_secs(seconds.into());
+        self.slow_leases.insert(replica, (delay, Instant::now() + SLOW));
+    }
+
+    /// Returns how late responses for the lease are.
+    pub(super) fn lease_delay(&self, replica: u32) -> Option<Duration> {
+        let (delay, until) = self.slow_leases.get(&replica)?;
+        (Instant::now() < *until).then_some(*delay)
+    }
+
+    pub(super) fn stop_webhooks(&mut self, seconds: u32) {
+        self.webhooks_down = Some(after(seconds));
+    }
+
+    pub(super) fn slow_webhooks(&mut self, seconds: u32) {
+        let delay = Duration::from_secs(seconds.into());
+        self.slow_webhooks = Some((delay, Instant::now() + SLOW));
+    }
+
+    pub(super) fn are_webhooks_down(&self) -> bool {
+        holds(self.webhooks_down)
+    }
+
+    pub(super) fn webhook_delay(&self) -> Option<Duration> {
+        let (delay, until) = self.slow_webhooks?;
+        (Instant::now() < until).then_some(delay)
+    }
+
+    pub(super) fn mutate(&mut self, resource: &str) {
+        self.mutated.insert(resource.to_owned());
+    }
+
+    pub(super) fn is_mutated(&self, resource: &str) -> bool {
+        self.mutated.contains(resource)
+    }
+
+    /// Lists the resource in pages of one object from now on.
+    pub(super) fn page(&mut self, resource: &str) {
+        self.paged.insert(resource.to_owned(), false);
+    }
+
+    pub(super) fn is_paged(&self, resource: &str) -> bool {
+        self.paged.get(resource) == Some(&false)
+    }
+
+    /// Returns why a request is refused, if it is.
+    pub(super) fn refusal(&mut self, call: &Call, query: &str) -> Option<Refusal> {
+        if self.is_outage() || holds(self.untrusted) {
+            return Some(Refusal::NoConnection);
+        }
+        if holds(self.unauthorized) {
+            return Some(Refusal::Rejected(401));
+        }
+        let now = Instant::now();
+        let forbids = |(verb, resource, until): &(&str, String, Instant)| {
+            *verb == call.verb && *resource == call.resource && now < *until
+        };
+        if self.forbidden.iter().any(forbids) {
+            return Some(Refusal::Rejected(403));
+        }
+        let object = call.object();
+        let poisons = |(resource, name, until): &(String, String, Instant)| {
+            resource == call.main_resource() && *name == object && now < *until
+        };
+        if !object.is_empty() && self.poisoned.iter().any(poisons) {
+            return Some(Refusal::Rejected(500));
+        }
+        if matches!(call.verb, "list" | "watch") {
+            return self.refused_version(call, query);
+        }
+        None
+    }
+
+    fn refused_version(&mut self, call: &Call, query: &str) -> Option<Refusal> {
+        let parameter = |name: &str| {
+            query.split('&').find_map(|it| it.strip_prefix(name)).filter(|it| !it.is_empty())
+        };
+        if parameter("continue=").is_some() && self.is_paged(&call.resource) {
+            self.paged.insert(call.resource.clone(), true);
+            return Some(Refusal::Expired);
+        }
+        if self.is_restored(&call.resource) {
+            let version = parameter("resourceVersion=").filter(|version| *version != "0");
+            if version.is_some() {
+                return Some(Refusal::TooLarge);
+            }
+            self.restored.remove(&call.resource);
+        }
+        None
+    }
+}
