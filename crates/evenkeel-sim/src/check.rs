@@ -88,6 +88,7 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
         found.or_else(|| search_workloads(worlds, simulation, deadline, &mut report.coverage));
     let found =
         found.or_else(|| search_upgrade(worlds, simulation, &calm, deadline, &mut report.coverage));
+    report.coverage.found = found.is_some();
     if let Some((plan, violation)) = found {
         // An upgrade is compared with another workload.
         let (plan, violations, trace) = match plan.workload.contains(&crate::Step::Upgrade) {

@@ -83,6 +83,8 @@ pub struct Coverage {
     pub plans: usize,
     /// Plans that were run.
     pub run: usize,
+    /// Whether the exploration ended at a finding.
+    pub found: bool,
     /// Writes of the operator in the calm run.
     pub writes: usize,
     /// Those at which a fault happened.
@@ -134,8 +136,10 @@ impl fmt::Display for Coverage {
         if self.missed > 0 {
             write!(f, "; in {} plans not every fault happened", self.missed)?;
         }
-        if self.run < self.plans {
-            write!(f, "; THE BUDGET WAS USED UP: {} plans were not run", self.plans - self.run)?;
+        match self.plans.saturating_sub(self.run) {
+            0 => {}
+            left if self.found => write!(f, "; stopped at the finding: {left} plans were not run")?,
+            left => write!(f, "; THE BUDGET WAS USED UP: {left} plans were not run")?,
         }
         Ok(())
     }
