@@ -10,7 +10,8 @@
 //!   offset; a removed log is an error, too;
 //! - a failed write leaves nothing behind; once there is space again, writes are accepted again.
 //!
-//! The layers, from the bottom: [`frame`] checksums, [`codec`] encodes, [`dir`] manages the files,
+//! The layers, from the bottom: [`frame`] checksums, [`codec`] encodes, [`disk`] changes files,
+//! [`dir`] manages them,
 //! [`log`] appends, [`acknowledged`] records the last acknowledged revision, [`committer`] batches
 //! writes, [`snapshot`] replaces logs, [`recover`] reads everything back.
 
@@ -18,6 +19,7 @@ mod acknowledged;
 mod codec;
 mod committer;
 mod dir;
+mod disk;
 mod frame;
 mod log;
 mod recover;

@@ -6,17 +6,18 @@
 //! system: after a power failure it may contain an older revision, which is safe.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use super::dir::{self, create_atomically};
+use super::dir::create_atomically;
+use super::disk::DiskFile;
 use super::frame::{self, Frames, Next};
 
 const NAME: &str = "acknowledged";
 
 /// The open file.
 pub(super) struct Acknowledged {
-    file: File,
+    file: DiskFile,
     buffer: Vec<u8>,
     warned: bool,
 }
@@ -50,7 +51,7 @@ impl Acknowledged {
         if !path.exists() {
             create_atomically(&path, |file| file.write_all(sealed(&mut buffer, revision)))?;
         }
-        let file = dir::private(File::options().write(true)).open(path)?;
+        let file = DiskFile::open(&path)?;
         let mut opened = Self { file, buffer, warned: false };
         opened.record(revision);
         Ok(opened)
@@ -59,7 +60,7 @@ impl Acknowledged {
     /// Records that everything up to `revision` was acknowledged.
     pub(super) fn record(&mut self, revision: u64) {
         let bytes = sealed(&mut self.buffer, revision);
-        let written = self.file.seek(SeekFrom::Start(0)).and_then(|_| self.file.write_all(bytes));
+        let written = self.file.seek(0).and_then(|()| self.file.write_all(bytes));
         // An older revision in the file is safe, so commits continue.
         if let Err(error) = written
             && !std::mem::replace(&mut self.warned, true)

@@ -87,17 +87,8 @@ struct Snapshot {
 impl Committer {
     pub(super) fn start(shared: Arc<Shared>, log: Log, floor: u64) -> io::Result<Self> {
         let (requests, inbox) = mpsc::channel(QUEUE);
-        let closing = Arc::new(AtomicBool::new(false));
-        let failure = Arc::new(Mutex::new(None));
-        let mut worker = Worker {
-            shared,
-            log,
-            failure: failure.clone(),
-            snapshot: None,
-            closing: closing.clone(),
-            floor,
-            check_at: floor,
-        };
+        let mut worker = Worker::new(shared, log, floor);
+        let (closing, failure) = (worker.closing.clone(), worker.failure.clone());
         let thread = thread::Builder::new().name("storage-commit".into());
         let thread = thread.spawn(move || worker.run(inbox))?;
         Ok(Self { requests: Some(requests), thread: Some(thread), closing, failure })
@@ -142,6 +133,11 @@ impl Drop for Committer {
 // === impl Worker ===
 
 impl Worker {
+    fn new(shared: Arc<Shared>, log: Log, floor: u64) -> Self {
+        let (failure, closing) = (Arc::default(), Arc::default());
+        Self { shared, log, failure, snapshot: None, closing, floor, check_at: floor }
+    }
+
     fn run(&mut self, mut inbox: mpsc::Receiver<Message>) {
         let mut batch = Vec::new();
         while let Some(message) = inbox.blocking_recv() {
@@ -339,4 +335,35 @@ impl Request {
 fn send_reply(reply: oneshot::Sender<Outcome>, outcome: Outcome) {
     // The writer may no longer wait for it.
     drop(reply.send(outcome));
+}
+
+/// Commits in the thread of a test, so that its seed determines the order of all changes.
+#[cfg(test)]
+pub(super) struct Inline(Worker);
+
+#[cfg(test)]
+impl Inline {
+    pub(super) fn new(shared: Arc<Shared>, log: Log, floor: u64) -> Self {
+        Self(Worker::new(shared, log, floor))
+    }
+
+    /// Commits one batch and returns the outcome of each write.
+    pub(super) fn commit(&mut self, batch: Vec<(Arc<TableInner>, Key, Change)>) -> Vec<Outcome> {
+        let (mut requests, mut outcomes) = (Vec::new(), Vec::new());
+        for (table, key, change) in batch {
+            let (reply, outcome) = oneshot::channel();
+            requests.push(Request { table, key, change, reply });
+            outcomes.push(outcome);
+        }
+        self.0.commit(&mut requests);
+        outcomes.into_iter().map(|mut outcome| outcome.try_recv().unwrap()).collect()
+    }
+
+    /// Starts a snapshot if it is due, and waits for its end.
+    pub(super) fn snapshot_if_due(&mut self) {
+        self.0.snapshot_if_due();
+        if let Some(snapshot) = self.0.snapshot.take() {
+            self.0.finish(snapshot);
+        }
+    }
 }

@@ -12,11 +12,12 @@
 //! the directory and its files have owner-only permissions, and files of earlier versions are
 //! changed to them.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::OpenError;
+use super::disk::{self, DiskFile, private};
 
 /// A data directory, locked for this process.
 pub(super) struct Dir {
@@ -92,7 +93,7 @@ impl Dir {
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "tmp") {
-                fs::remove_file(path)?;
+                disk::remove_file(&path)?;
             }
         }
         Ok(())
@@ -121,7 +122,7 @@ pub(super) fn remove_before(dir: &Path, revision: u64) -> io::Result<()> {
     let snapshots = contents.snapshots.iter().map(|&it| (it, snapshot_path(dir, it)));
     let logs = contents.logs.iter().map(|&it| (it, log_path(dir, it)));
     let mut obsolete = snapshots.chain(logs).filter(|(it, _)| *it < revision);
-    obsolete.try_for_each(|(_, path)| fs::remove_file(path))
+    obsolete.try_for_each(|(_, path)| disk::remove_file(&path))
 }
 
 pub(super) fn log_path(dir: &Path, base: u64) -> PathBuf {
@@ -135,22 +136,21 @@ pub(super) fn snapshot_path(dir: &Path, revision: u64) -> PathBuf {
 /// Creates a file atomically: `fill` writes it under a temporary name.
 pub(super) fn create_atomically<T>(
     path: &Path,
-    fill: impl FnOnce(&mut File) -> io::Result<T>,
-) -> io::Result<(File, T)> {
+    fill: impl FnOnce(&mut DiskFile) -> io::Result<T>,
+) -> io::Result<(DiskFile, T)> {
     let temporary = path.with_added_extension("tmp");
-    let mut file =
-        private(File::options().write(true).create(true).truncate(true)).open(&temporary)?;
+    let mut file = DiskFile::create(&temporary)?;
     let filled = fill(&mut file).and_then(|output| {
         file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        sync_parent(path)?;
+        disk::rename(&temporary, path)?;
+        disk::sync_parent(path)?;
         Ok(output)
     });
     match filled {
         Ok(output) => Ok((file, output)),
         Err(error) => {
             // The first error is reported; the next start removes the temporary file.
-            drop(fs::remove_file(&temporary));
+            drop(disk::remove_file(&temporary));
             Err(error)
         }
     }
@@ -163,13 +163,6 @@ fn create(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
-}
-
-/// Sets owner-only permissions for created files.
-pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
 }
 
 /// Removes permissions beyond `mode` from a file or directory.
@@ -187,19 +180,6 @@ fn restrict(path: &Path, mode: u32) -> io::Result<()> {
 /// On other platforms permissions are inherited from the parent directory.
 #[cfg(not(unix))]
 fn restrict(_: &Path, _: u32) -> io::Result<()> {
-    Ok(())
-}
-
-/// Returns once the names of the files beside `path` are on disk.
-#[cfg(unix)]
-pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
-}
-
-/// On other platforms directories cannot be opened, and renames are as durable as the system makes
-/// them.
-#[cfg(not(unix))]
-pub(super) fn sync_parent(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -1,12 +1,12 @@
 //! The open log, to which commits are appended.
 
-use std::fs::{self, File};
-use std::io::{self, Seek as _, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::acknowledged::Acknowledged;
 use super::codec::{Payload, put_payload};
 use super::dir::{Dir, create_atomically};
+use super::disk::{self, DiskFile};
 use super::{Durability, frame};
 
 /// A buffer that grew beyond this for one large batch is freed.
@@ -21,14 +21,14 @@ pub(super) trait Medium: Write + Send {
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
-impl Medium for File {
+impl Medium for DiskFile {
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.set_len(length)?;
-        self.seek(SeekFrom::Start(length))?;
+        self.seek(length)?;
         self.sync_all()
     }
 }
@@ -57,7 +57,7 @@ impl Log {
     pub(super) fn resume(
         dir: Dir,
         path: PathBuf,
-        file: File,
+        file: DiskFile,
         last: u64,
         [bytes, length]: [u64; 2],
         durability: Durability,
@@ -160,7 +160,7 @@ impl Log {
     fn repair(&mut self) -> io::Result<()> {
         if let Some(path) = &self.stale {
             // Otherwise the next start would expect this log to end here.
-            match fs::remove_file(path) {
+            match disk::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => self.stale = None,
             }
@@ -179,7 +179,7 @@ impl Log {
     }
 }
 
-fn create_log(path: &Path, follows: u64, base: u64) -> io::Result<(File, u64)> {
+fn create_log(path: &Path, follows: u64, base: u64) -> io::Result<(DiskFile, u64)> {
     create_atomically(path, |file| {
         let mut buffer = Vec::new();
         write_frame(file, &mut buffer, &Payload::Log { follows, base })

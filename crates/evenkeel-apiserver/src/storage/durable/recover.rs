@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use super::acknowledged::Acknowledged;
 use super::codec::{Decoder, Op, Payload, Versions};
-use super::dir::{Contents, Dir, remove_before, sync_parent};
+use super::dir::{Contents, Dir, remove_before};
+use super::disk::{self, DiskFile};
 use super::frame::{self, Frames, Next};
 use super::log::Log;
 use super::{Durability, OpenError};
@@ -60,9 +61,9 @@ pub(super) fn recover(
     if durability == Durability::Disk {
         // A killed process may have left a complete commit, or the name of a log, that is not on disk
         // yet. Readers see the commit from now on, and the next ones follow it.
-        let sync = File::options().write(true).open(&path).and_then(|file| {
+        let sync = DiskFile::open(&path).and_then(|mut file| {
             file.sync_data()?;
-            sync_parent(&path)
+            disk::sync_parent(&path)
         });
         sync.map_err(|source| OpenError::Io { path: path.clone(), source })?;
     }
@@ -74,7 +75,7 @@ pub(super) fn recover(
         return Ok(log);
     }
     let resume = |file| Log::resume(dir, path.clone(), file, last, [bytes, length], durability);
-    let log = File::options().append(true).open(&path).and_then(resume);
+    let log = DiskFile::append(&path).and_then(resume);
     log.map_err(|source| OpenError::Io { path, source })
 }
 
@@ -247,7 +248,7 @@ impl<'a> Source<'a> {
             "truncating an incomplete commit"
         );
         let truncate = || {
-            let file = File::options().write(true).open(self.path)?;
+            let mut file = DiskFile::open(self.path)?;
             file.set_len(offset)?;
             file.sync_all()
         };

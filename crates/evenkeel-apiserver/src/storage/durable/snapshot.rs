@@ -1,6 +1,5 @@
 //! Snapshots: all objects at one revision in one file, which replaces the logs before it.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::codec::{Payload, put_payload, put_record};
 use super::dir::{create_atomically, remove_before, snapshot_path};
+use super::disk::DiskFile;
 use super::frame;
 use super::log::{finish_frame, write_frame};
 use crate::storage::table::Pin;
@@ -32,7 +32,7 @@ pub(super) fn write(
 }
 
 fn fill(
-    file: &mut File,
+    file: &mut DiskFile,
     revision: u64,
     tables: &[(Arc<str>, Pin)],
     stop: &AtomicBool,

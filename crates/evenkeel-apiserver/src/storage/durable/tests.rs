@@ -1,5 +1,9 @@
 //! Hazards of a disk: torn writes, flipped bits, missing files, failing writes.
 
+mod crashes;
+
+mod model;
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +15,7 @@ use tower_service::Service as _;
 
 use super::codec::put_event;
 use super::dir::Contents;
+use super::disk::DiskFile;
 use super::log::{Log, Medium};
 use super::*;
 use crate::ApiServer;
@@ -577,7 +582,7 @@ async fn failed_log_rotation_does_not_block_writes() {
 
 /// A disk that accepts a limited number of bytes and syncs.
 struct Faulty {
-    file: File,
+    file: DiskFile,
     left: Arc<Left>,
 }
 
@@ -633,7 +638,7 @@ fn open_faulty(scratch: &Scratch, left: Arc<Left>) -> Store {
     let shared = Arc::new(Shared::new(&options));
     let dir = Dir::open(&scratch.0).unwrap();
     let mut log = recover::recover(dir, &shared, 1, options.durability).unwrap();
-    let file = File::options().append(true).open(log.path()).unwrap();
+    let file = DiskFile::append(log.path()).unwrap();
     log.redirect(Box::new(Faulty { file, left }));
     let committer = Committer::start(shared.clone(), log, options.snapshot_floor).unwrap();
     Store { inner: Arc::new(Inner { shared, writer: Writer::Disk(committer) }) }
