@@ -20,6 +20,37 @@ const CAMPAIGNS: &[(&str, &[&str])] = &[
     ("stops", &["test", "-p", "evenkeel", "--test", "it", "stops::", "--", "--nocapture"]),
     // A rotation in real time and ten in virtual time per seed.
     ("rotations", ROTATIONS),
+    (
+        "watches",
+        &[
+            "test",
+            "--release",
+            "-p",
+            "evenkeel",
+            "--lib",
+            "thousands_of_faults",
+            "--",
+            "--nocapture",
+        ],
+    ),
+    (
+        "durability",
+        &[
+            "test",
+            "--release",
+            "-p",
+            "evenkeel-apiserver",
+            "--lib",
+            "crashes::",
+            "--",
+            "--nocapture",
+        ],
+    ),
+    // 10,000 objects, whatever the seeds are.
+    (
+        "poisoned",
+        &["test", "--release", "-p", "evenkeel", "--test", "it", "poisoned::", "--", "--nocapture"],
+    ),
 ];
 
 const ROTATIONS: &[&str] =

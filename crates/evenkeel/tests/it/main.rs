@@ -51,6 +51,8 @@ mod outages;
 mod owners;
 mod ownership;
 
+mod poisoned;
+
 mod replicas;
 
 mod reads;

@@ -25,12 +25,19 @@ pub(super) struct Faults {
     pub(super) on: bool,
     /// The number of injected faults by kind.
     pub(super) counts: BTreeMap<&'static str, usize>,
+    /// The number of responses and events, injected or not, after which a watch cannot be resumed.
+    pub(super) expiries: usize,
 }
 
 impl Faults {
     /// Returns the number of kinds.
     pub(super) fn kinds() -> usize {
         OPENINGS.len() + MIDDLES.len() + EVENTS.len()
+    }
+
+    /// Counts a response after which a watch cannot be resumed.
+    fn responded(&mut self, code: u16) {
+        self.expiries += usize::from(matches!(code, 403 | 410 | 504));
     }
 
     fn draw(&mut self, below: u64) -> u64 {
@@ -143,6 +150,7 @@ impl tower_service::Service<Request<kube::client::Body>> for Between {
             }
         };
         let response = tower_service::Service::call(&mut self.server, request);
+        let faults = self.faults.clone();
         Box::pin(async move {
             match opening {
                 None => {}
@@ -158,6 +166,7 @@ impl tower_service::Service<Request<kube::client::Body>> for Between {
                     let text = if reason.is_empty() { String::new() } else { status(code, reason) };
                     let mut response = Response::new(FaultyBody::text(text));
                     *response.status_mut() = StatusCode::from_u16(code).unwrap();
+                    faults.lock().responded(code);
                     if let Some(seconds) = retry_after {
                         response.headers_mut().insert("retry-after", seconds.parse().unwrap());
                     }
@@ -165,7 +174,9 @@ impl tower_service::Service<Request<kube::client::Body>> for Between {
                 }
             }
             let response = response.await?;
+            faults.lock().responded(response.status().as_u16());
             Ok(response.map(|body| FaultyBody {
+                faults: Some(faults),
                 inner: Some(Box::pin(body)),
                 ready: None,
                 frames,
@@ -179,6 +190,7 @@ impl tower_service::Service<Request<kube::client::Body>> for Between {
 }
 
 pub(super) struct FaultyBody {
+    faults: Option<Arc<Mutex<Faults>>>,
     inner: Option<Pin<Box<evenkeel_apiserver::Body>>>,
     ready: Option<Bytes>,
     /// The number of frames before the fault.
@@ -192,6 +204,7 @@ pub(super) struct FaultyBody {
 impl FaultyBody {
     fn text(text: String) -> Self {
         Self {
+            faults: None,
             inner: None,
             ready: Some(text.into()),
             frames: 0,
@@ -199,6 +212,15 @@ impl FaultyBody {
             delay: Duration::ZERO,
             sleep: None,
             over: false,
+        }
+    }
+}
+
+impl FaultyBody {
+    /// Counts an error event.
+    fn error_event(&self) {
+        if let Some(faults) = &self.faults {
+            faults.lock().expiries += 1;
         }
     }
 }
@@ -232,6 +254,7 @@ impl http_body::Body for FaultyBody {
             Some(Middle::Hang) if due => return Poll::Pending,
             Some(Middle::Event(code, reason)) if due => {
                 this.over = true;
+                this.error_event();
                 let object = status(code, reason);
                 let line = format!("{{\"type\":\"ERROR\",\"object\":{object}}}\n");
                 return Poll::Ready(Some(Ok(Frame::data(line.into()))));
@@ -245,6 +268,9 @@ impl http_body::Body for FaultyBody {
             Err(error) => return Poll::Ready(Some(Err(error.into()))),
         };
         let Ok(data) = frame.into_data() else { return Poll::Ready(None) };
+        if data.starts_with(b"{\"type\":\"ERROR\"") {
+            this.error_event();
+        }
         this.frames = this.frames.saturating_sub(1);
         match this.middle {
             Some(Middle::BreakWithin | Middle::CloseWithin) if due => {

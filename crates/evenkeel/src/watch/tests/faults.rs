@@ -3,6 +3,8 @@
 //! The oracle is the record of the writes. Each committed full state must equal the record at its
 //! version, and the changes after it must be the writes that follow, in order, up to the next full
 //! state.
+//!
+//! `cargo xtask campaign watches 0..300` runs 3,500 writes per seed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -204,12 +206,14 @@ impl Writer {
 
 struct Outcome {
     counts: BTreeMap<&'static str, usize>,
+    expiries: usize,
     states: usize,
     changes: usize,
     abandoned: usize,
 }
 
-async fn trial(seed: u64, writes: usize, options: ReflectorOptions) -> Outcome {
+/// Writes, `burst` times for each pause, while there are faults.
+async fn trial(seed: u64, writes: usize, burst: usize, options: ReflectorOptions) -> Outcome {
     let server = ApiServer::builder().seed(seed).build().await.unwrap();
     let direct = Client::new(server.service(), "default");
     for name in NAMESPACES {
@@ -237,6 +241,7 @@ async fn trial(seed: u64, writes: usize, options: ReflectorOptions) -> Outcome {
         random: Random::new(!seed),
         on: true,
         counts: BTreeMap::new(),
+        expiries: 0,
     }));
     let between = Between { server: server.service(), faults: faults.clone() };
     let reflector = Reflector::new(
@@ -249,8 +254,11 @@ async fn trial(seed: u64, writes: usize, options: ReflectorOptions) -> Outcome {
     let model = Shared::default();
     let mut sink = model.clone();
     let writing = async {
-        for _ in 0..writes {
+        for step in 0..writes {
             writer.step(&server).await;
+            if step % burst != 0 {
+                continue;
+            }
             match writer.random.next() % 200 {
                 0 => sleep(Duration::from_secs(400)).await,
                 1..8 => server.compact(),
@@ -288,35 +296,53 @@ async fn trial(seed: u64, writes: usize, options: ReflectorOptions) -> Outcome {
     assert_eq!(model.state, truth, "the final state");
     check(&model.calls, &writer.record);
     let counts = std::mem::take(&mut faults.lock().counts);
+    let expiries = faults.lock().expiries;
     let of = |kind: fn(&&SinkCall) -> bool| model.calls.iter().filter(kind).count();
+    let states = of(|call| matches!(call, SinkCall::State(..)));
+    assert!(states <= 1 + expiries, "{states} lists for {expiries} expired watches");
     Outcome {
         counts,
-        states: of(|call| matches!(call, SinkCall::State(..))),
+        expiries,
+        states,
         changes: of(|call| matches!(call, SinkCall::Change(_))),
         abandoned: model.abandoned,
     }
 }
 
+/// Returns the seeds, and the writes of each in all and between two pauses.
+fn size() -> (std::ops::Range<u64>, usize, usize) {
+    let Ok(text) = std::env::var("EVENKEEL_SEEDS") else { return (0..6, 700, 1) };
+    let (from, to) = text.split_once("..").expect("EVENKEEL_SEEDS is a range FROM..TO");
+    (from.parse().unwrap()..to.parse().unwrap(), 3500, 8)
+}
+
 #[tokio::test(start_paused = true)]
 async fn state_is_exact_under_thousands_of_faults() {
     let mut counts = BTreeMap::<_, usize>::new();
-    let (mut states, mut changes, mut abandoned) = (0, 0, 0);
-    for seed in 0..6 {
+    let (mut states, mut changes, mut abandoned, mut expiries) = (0, 0, 0, 0);
+    let (seeds, writes, burst) = size();
+    for seed in seeds {
         let options = ReflectorOptions {
             streaming: seed % 2 == 0,
             page_size: (seed % 3 == 1).then_some(7),
             ..ReflectorOptions::default()
         };
-        let outcome = trial(seed, 700, options).await;
+        println!("seed {seed}");
+        let outcome = trial(seed, writes, burst, options).await;
         for (name, count) in outcome.counts {
             *counts.entry(name).or_default() += count;
         }
         states += outcome.states;
         changes += outcome.changes;
         abandoned += outcome.abandoned;
+        expiries += outcome.expiries;
     }
-    println!("{states} states, {abandoned} abandoned, {changes} changes, faults: {counts:#?}");
-    assert!(counts.values().sum::<usize>() >= 2000);
+    let faults: usize = counts.values().sum();
+    println!(
+        "{states} states, {abandoned} abandoned, {changes} changes, {expiries} expired watches, \
+         {faults} faults: {counts:#?}"
+    );
+    assert!(faults >= 2000);
     assert_eq!(counts.len(), Faults::kinds(), "all kinds of faults");
     assert!(states > 100 && abandoned > 100 && changes > 1000);
 }
