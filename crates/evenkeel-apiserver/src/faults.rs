@@ -5,9 +5,9 @@
 //! into a stage of a request: a request was either processed completely or not at all. Only what the
 //! contract of the API allows is injected. Without a plan nothing is.
 //!
-//! [`plan`] is the data, with the words of evenkeel-sim's plans; [`decide`] counts requests and
-//! chooses the fault of each; [`stream`] injects it into watches, `server/listener.rs` into requests;
-//! [`log`] records it.
+//! `plan` is the data, with the words of evenkeel-sim's plans; `decide` counts requests and
+//! chooses the fault of each; `stream` injects it into watches, `server/listener.rs` into requests;
+//! `log` records it.
 
 mod decide;
 mod log;
