@@ -1,5 +1,5 @@
 //! Correct operators: no oracle may be violated. `cargo xtask campaign simulations` runs more plans of
-//! them and of the examples.
+//! them and of the examples that have a simulation.
 
 mod database;
 
