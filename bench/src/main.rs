@@ -58,9 +58,6 @@ enum Command {
     /// Fills a server in this process, syncs a cache from it, and prints the cost.
     #[command(hide = true)]
     Sync { side: Side, objects: Objects },
-    /// Runs an idle operator.
-    #[command(hide = true)]
-    Operator { url: String },
     /// Runs an operator until every object is in its final state, and prints what that took.
     #[command(hide = true)]
     ConvergeOperator { operator: Operator, url: String, workers: u16 },
@@ -100,6 +97,8 @@ enum Scenario {
     Converge,
     ConvergeBusy,
     Idle,
+    Overhead,
+    Scrape,
     AttackHeavy,
     AttackBodies,
     AttackConnections,
@@ -113,9 +112,6 @@ fn main() -> anyhow::Result<()> {
         Some(Command::FirstResponse) => return server::first_response(),
         Some(Command::Sync { side, objects }) => {
             return one_thread()?.block_on(scenario::cache::child(side, objects));
-        }
-        Some(Command::Operator { url }) => {
-            return threads()?.block_on(scenario::operator::child(&url));
         }
         Some(Command::ConvergeOperator { operator, url, workers }) => {
             return threads()?.block_on(scenario::converge::child(operator, &url, workers));
@@ -212,6 +208,12 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Scenario::Idle) {
         threads()?.block_on(scenario::operator::idle(report))?;
+    }
+    if wanted(Scenario::Overhead) {
+        one_thread()?.block_on(scenario::observe::overhead(report))?;
+    }
+    if wanted(Scenario::Scrape) {
+        one_thread()?.block_on(scenario::observe::scrape(report))?;
     }
     if wanted(Scenario::AttackHeavy) {
         threads()?.block_on(scenario::attack::heavy(report))?;

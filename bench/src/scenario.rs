@@ -20,6 +20,8 @@ pub(crate) mod list;
 
 pub(crate) mod memory;
 
+pub(crate) mod observe;
+
 pub(crate) mod operator;
 
 pub(crate) mod queue;
@@ -27,6 +29,7 @@ pub(crate) mod queue;
 pub(crate) mod read;
 
 pub(crate) mod review;
+
 pub(crate) mod webhook;
 
 use bytes::Bytes;

@@ -66,13 +66,26 @@ impl<M: Metric, const N: usize> Family<M, N> {
             Ok(place) => series[place].metric.clone(),
             Err(place) => {
                 let metric = (self.0.create)();
-                let names = self.0.labels.iter().map(|name| &**name);
-                let text = text::labels(names.zip(values)).into();
-                let values = values.map(Into::into);
-                series.insert(place, Series { values, text, metric: metric.clone() });
+                series.insert(place, self.series(values, metric.clone()));
                 metric
             }
         }
+    }
+
+    /// Sets the metric with these label values, for one that is also printed elsewhere, such as that
+    /// of [`Histogram::pair`](crate::Histogram::pair).
+    pub fn set(&self, values: [&str; N], metric: M) {
+        let mut series = self.0.series.write();
+        match find(&series, &values) {
+            Ok(place) => series[place].metric = metric,
+            Err(place) => series.insert(place, self.series(values, metric)),
+        }
+    }
+
+    fn series(&self, values: [&str; N], metric: M) -> Series<M, N> {
+        let names = self.0.labels.iter().map(|name| &**name);
+        let text = text::labels(names.zip(values)).into();
+        Series { values: values.map(Into::into), text, metric }
     }
 
     /// Removes the metric with these label values, if it exists.

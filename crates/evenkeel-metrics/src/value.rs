@@ -177,7 +177,11 @@ impl Buckets {
 /// assert_eq!((histogram.count(), histogram.sum()), (2, 2.0));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Histogram(Arc<Observed>);
+pub struct Histogram {
+    /// The buckets that are printed: those of `observed` or some of them.
+    buckets: Buckets,
+    observed: Arc<Observed>,
+}
 
 #[derive(Debug)]
 struct Observed {
@@ -193,16 +197,33 @@ impl Histogram {
     #[must_use]
     pub fn new(buckets: Buckets) -> Self {
         let counts = (0..=buckets.0.values.len()).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Observed { buckets, counts, sum: AtomicU64::new(0) }))
+        let observed = Observed { buckets: buckets.clone(), counts, sum: AtomicU64::new(0) };
+        Self { buckets, observed: Arc::new(observed) }
+    }
+
+    /// Creates two histograms of the same values: what one of them observes, both count. It costs as
+    /// much as one.
+    ///
+    /// ```
+    /// use evenkeel_metrics::{Buckets, Histogram};
+    ///
+    /// let (coarse, fine) = Histogram::pair(Buckets::new(&[1.0]), Buckets::new(&[0.1, 0.2]));
+    /// coarse.observe(0.15);
+    /// assert_eq!(fine.count(), 1);
+    /// ```
+    #[must_use]
+    pub fn pair(one: Buckets, other: Buckets) -> (Self, Self) {
+        let all = Self::new(Buckets::new(&[&*one.0.values, &*other.0.values].concat()));
+        (Self { buckets: one, ..all.clone() }, Self { buckets: other, ..all })
     }
 
     /// Counts a value.
     pub fn observe(&self, value: f64) {
-        let bucket = self.0.buckets.0.values.partition_point(|bound| *bound < value);
-        if let Some(count) = self.0.counts.get(bucket) {
+        let bucket = self.observed.buckets.0.values.partition_point(|bound| *bound < value);
+        if let Some(count) = self.observed.counts.get(bucket) {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        add(&self.0.sum, value);
+        add(&self.observed.sum, value);
     }
 
     /// Counts a duration in seconds.
@@ -213,13 +234,13 @@ impl Histogram {
     /// Returns the number of observed values.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+        self.observed.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Returns the sum of the observed values.
     #[must_use]
     pub fn sum(&self) -> f64 {
-        f64::from_bits(self.0.sum.load(Ordering::Relaxed))
+        f64::from_bits(self.observed.sum.load(Ordering::Relaxed))
     }
 }
 
@@ -230,12 +251,18 @@ impl sealed::Encode for Histogram {
 
     fn encode(&self, name: &str, labels: &str, text: &mut String) {
         let mut total = 0;
-        let bounds = self.0.buckets.0.texts.iter().map(|text| &**text).chain(["+Inf"]);
-        for (bound, count) in bounds.zip(&self.0.counts) {
+        let mut printed = self.buckets.0.values.iter().zip(&self.buckets.0.texts).peekable();
+        let observed = self.observed.buckets.0.values.iter().zip(&self.observed.counts);
+        for (bound, count) in observed {
             total += count.load(Ordering::Relaxed);
-            series(text, name, "_bucket", labels, bound);
-            let _ = writeln!(text, "{total}");
+            if let Some((_, bound)) = printed.next_if(|(printed, _)| *printed == bound) {
+                series(text, name, "_bucket", labels, bound);
+                let _ = writeln!(text, "{total}");
+            }
         }
+        total += self.observed.counts.last().map_or(0, |count| count.load(Ordering::Relaxed));
+        series(text, name, "_bucket", labels, "+Inf");
+        let _ = writeln!(text, "{total}");
         series(text, name, "_sum", labels, "");
         let _ = writeln!(text, "{}", Float(self.sum()));
         // The sum of the buckets, so that the two are equal in every scrape.
@@ -254,8 +281,28 @@ mod tests {
         for value in [0.0, 1.0, 1.5, 2.0, 2.5, f64::INFINITY] {
             histogram.observe(value);
         }
-        let counts: Vec<_> = histogram.0.counts.iter().map(|c| c.load(Ordering::Relaxed)).collect();
-        assert_eq!(counts, [2, 2, 2]);
+        let counts = histogram.observed.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counts.collect::<Vec<_>>(), [2, 2, 2]);
+    }
+
+    #[test]
+    fn two_histograms_of_the_same_values_print_their_own_buckets() {
+        let (one, other) = Histogram::pair(Buckets::new(&[1.0, 3.0]), Buckets::new(&[2.0, 3.0]));
+        let (alone, alone_too) =
+            (Histogram::new(one.buckets.clone()), Histogram::new(other.buckets.clone()));
+        for value in [0.5, 1.0, 1.5, 2.5, 3.0, 4.0] {
+            one.observe(value);
+            alone.observe(value);
+            alone_too.observe(value);
+        }
+        let text = |histogram: &Histogram| {
+            let mut text = String::new();
+            sealed::Encode::encode(histogram, "seconds", "", &mut text);
+            text
+        };
+        assert_eq!(text(&one), text(&alone));
+        assert_eq!(text(&other), text(&alone_too));
+        assert!(text(&other).contains("seconds_bucket{le=\"2\"} 3\n"), "{}", text(&other));
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl ControllerHandle {
     /// Returns the reconcile counts by outcome.
     #[must_use]
     pub fn reconcile_counts(&self) -> ReconcileCounts {
-        self.0.counters.snapshot()
+        self.0.counters.snapshot(self.0.queue.processing())
     }
 
     /// Pauses the controller, or resumes it: while it is paused, no reconcile starts and keys stay in

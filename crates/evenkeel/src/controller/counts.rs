@@ -1,5 +1,7 @@
 //! Counts of reconciles: the metrics of a controller, and [`ReconcileCounts`] read from them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::journal::{Alarm, Outcome};
@@ -46,19 +48,21 @@ pub struct ReconcileCounts {
 pub(super) struct ReconcileCounters {
     metrics: ReconcileMetrics,
     workers: usize,
+    /// The number of keys that are delayed after their reconcile.
+    throttled: Arc<AtomicUsize>,
 }
 
 impl ReconcileCounters {
     pub(super) fn new(families: &ReconcileFamilies, controller: &str, workers: usize) -> Self {
         let causes = CauseKind::ALL.map(CauseKind::label);
         let metrics = families.controller(controller, workers, &causes, &Alarm::LABELS);
-        Self { metrics, workers }
+        Self { metrics, workers, throttled: Arc::default() }
     }
 
-    /// Counts a running reconcile until the returned guard is dropped.
-    pub(super) fn begin(&self) -> Active<'_> {
-        self.metrics.active.inc();
-        Active(self)
+    /// Counts a key that is delayed after its reconcile until the returned guard is dropped.
+    pub(super) fn throttle(&self) -> Throttled {
+        self.throttled.fetch_add(1, Ordering::Relaxed);
+        Throttled(self.throttled.clone())
     }
 
     /// Counts a reconcile that ended.
@@ -85,9 +89,7 @@ impl ReconcileCounters {
                 }
             }
         }
-        let seconds = duration.as_secs_f64();
-        metrics.time.observe(seconds);
-        metrics.work_time.observe(seconds);
+        metrics.time.observe_duration(duration);
         metrics.queue_time.observe_duration(queued_for);
         for (kind, counter) in CauseKind::ALL.into_iter().zip(&metrics.causes) {
             if causes.contains(kind) {
@@ -100,7 +102,9 @@ impl ReconcileCounters {
         self.metrics.alarms[alarm.number()].inc();
     }
 
-    pub(super) fn snapshot(&self) -> ReconcileCounts {
+    /// Returns the counts. The workqueue counts the keys that are being `processed`, which saves two
+    /// atomic operations per reconcile.
+    pub(super) fn snapshot(&self, processed: usize) -> ReconcileCounts {
         let metrics = &self.metrics;
         ReconcileCounts {
             success: metrics.success.get(),
@@ -110,17 +114,17 @@ impl ReconcileCounters {
             terminal: metrics.terminal.get(),
             panics: metrics.panics.get(),
             timeouts: metrics.timeouts.get(),
-            active: metrics.active.get() as usize,
+            active: processed.saturating_sub(self.throttled.load(Ordering::Relaxed)),
             workers: self.workers,
         }
     }
 }
 
-/// Guard of a running reconcile.
-pub(super) struct Active<'a>(&'a ReconcileCounters);
+/// Guard of a throttled key.
+pub(super) struct Throttled(Arc<AtomicUsize>);
 
-impl Drop for Active<'_> {
+impl Drop for Throttled {
     fn drop(&mut self) {
-        self.0.metrics.active.dec();
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

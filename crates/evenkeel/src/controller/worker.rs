@@ -116,13 +116,11 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
         );
         let (started, begun) = (self.clock.now(), Instant::now());
         let operations = OperationLog::default();
-        let active = self.core.counters.begin();
         let ended = self
             .reconcile(&item, cluster.as_ref(), &causes, &operations)
             .instrument(span.clone())
             .await;
         let duration = begun.elapsed();
-        drop(active);
 
         let _entered = span.enter();
         let outcome = self.requeue(&item, ended);
@@ -164,9 +162,11 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Worker<R, E> {
             self.raise(Alarm::Throttled { key: item.key.clone(), causes, outcome });
         }
         let over = tokio::time::sleep(delay.delay);
+        let throttled = self.core.counters.throttle();
         self.throttled.spawn(async move {
             over.await;
             item.done();
+            drop(throttled);
         });
     }
 

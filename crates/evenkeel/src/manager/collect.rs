@@ -1,4 +1,4 @@
-//! Metrics that are read when they are scraped: queues, informers, the cache.
+//! Metrics that are read when they are scraped: workers, queues, informers, the cache.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,12 @@ const fn gauge(
     Description { name, help, kind: Kind::Gauge, labels }
 }
 
-const QUEUES: [Description; 6] = [
+const QUEUES: [Description; 7] = [
+    gauge(
+        "controller_runtime_active_workers",
+        "Number of workers that are running a reconcile, by controller.",
+        &["controller"],
+    ),
     gauge(
         "workqueue_depth",
         "Number of due keys by workqueue and priority.",
@@ -125,6 +130,8 @@ fn collect_queues(inner: &Inner, priorities: &mut BTreeSet<i32>, samples: &mut S
     for controller in inner.environment.controllers() {
         let (name, queue) = (controller.name(), controller.queue().snapshot());
         let labels = [name, name];
+        let active = controller.reconcile_counts().active as f64;
+        samples.add("controller_runtime_active_workers", &[name], active);
         for class in &queue.classes {
             if priorities.len() < PRIORITIES_MAX {
                 priorities.insert(class.priority);

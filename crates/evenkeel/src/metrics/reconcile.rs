@@ -19,7 +19,6 @@ pub(crate) struct ReconcileFamilies {
     timeouts: Family<Counter, 1>,
     time: Family<Histogram, 1>,
     workers: Family<Gauge, 1>,
-    active: Family<Gauge, 1>,
     queue_time: Family<Histogram, 2>,
     work_time: Family<Histogram, 2>,
     causes: Family<Counter, 2>,
@@ -37,10 +36,9 @@ pub(crate) struct ReconcileMetrics {
     pub(crate) terminal: Counter,
     pub(crate) panics: Counter,
     pub(crate) timeouts: Counter,
+    /// The duration of reconciles, which is also that of the work on a key.
     pub(crate) time: Histogram,
-    pub(crate) active: Gauge,
     pub(crate) queue_time: Histogram,
-    pub(crate) work_time: Histogram,
     /// By the number of the cause.
     pub(crate) causes: Box<[Counter]>,
     /// By the number of the alarm.
@@ -88,11 +86,6 @@ impl ReconcileFamilies {
                 "Number of workers by controller.",
                 controller,
             ),
-            active: define.gauges(
-                "controller_runtime_active_workers",
-                "Number of workers that are running a reconcile, by controller.",
-                controller,
-            ),
             queue_time: define.histograms(
                 "workqueue_queue_duration_seconds",
                 "How long a key is due before a worker takes it.",
@@ -129,6 +122,9 @@ impl ReconcileFamilies {
     ) -> ReconcileMetrics {
         let total = |result| self.total.with([name, result]);
         self.workers.with([name]).set(workers as f64);
+        let (time, work_time) = Histogram::pair(Buckets::new(TIMES), wide_buckets());
+        self.time.set([name], time.clone());
+        self.work_time.set([name, name], work_time);
         ReconcileMetrics {
             success: total("success"),
             requeue: total("requeue"),
@@ -138,10 +134,8 @@ impl ReconcileFamilies {
             terminal: self.terminal.with([name]),
             panics: self.panics.with([name]),
             timeouts: self.timeouts.with([name]),
-            time: self.time.with([name]),
-            active: self.active.with([name]),
+            time,
             queue_time: self.queue_time.with([name, name]),
-            work_time: self.work_time.with([name, name]),
             causes: causes.iter().map(|cause| self.causes.with([name, cause])).collect(),
             alarms: alarms.iter().map(|alarm| self.alarms.with([name, alarm])).collect(),
         }
