@@ -2,7 +2,7 @@
 //!
 //! The flags are parsed into a [`Config`]. [`run`] binds a listener, calls `make_service` and
 //! serves until SIGTERM or SIGINT. The service is independent of this crate: it receives the
-//! [`Settings`] that apply to it and the signal that ends its watches.
+//! [`ServerConfig`] that apply to it and the signal that ends its watches.
 
 mod config;
 
@@ -23,7 +23,7 @@ use hyper::body::Incoming;
 use tokio::sync::watch;
 use tower_service::Service;
 
-pub use self::config::{Config, InvalidCidr, ServiceCidr, Serving, Settings};
+pub use self::config::{Config, InvalidCidr, ListenerConfig, ServerConfig, ServiceCidr};
 use crate::{
     flags::{self, Flags, Style},
     process::{self, BoxError, StopSignals},
@@ -39,7 +39,7 @@ pub type FaultPlan = (faults::Plan, Box<dyn Write + Send>);
 #[non_exhaustive]
 pub struct Startup {
     /// The settings of the API server.
-    pub settings: Settings,
+    pub settings: ServerConfig,
     /// The users that authenticate with a static bearer token.
     pub tokens: TokenFile,
     /// How service account tokens are signed and verified.
@@ -126,7 +126,7 @@ where
 }
 
 /// Reads the audit policy and opens the log. Without a policy nothing is recorded.
-fn audit_log(settings: &Settings) -> Result<Option<(audit::Policy, audit::LogFile)>, BoxError> {
+fn audit_log(settings: &ServerConfig) -> Result<Option<(audit::Policy, audit::LogFile)>, BoxError> {
     let policy = match &settings.audit_policy_file {
         Some(path) => audit::Policy::from_yaml(&read(path)?)
             .map_err(|error| format!("{}: {error}", path.display()))?,
@@ -139,7 +139,7 @@ fn audit_log(settings: &Settings) -> Result<Option<(audit::Policy, audit::LogFil
 }
 
 /// Reads the plan of the faults and opens their log. Without a plan none are injected.
-fn faults(settings: &Settings) -> Result<Option<FaultPlan>, BoxError> {
+fn faults(settings: &ServerConfig) -> Result<Option<FaultPlan>, BoxError> {
     let Some(path) = &settings.faults_file else { return Ok(None) };
     let plan = faults::Plan::read(path)?;
     process::log(&format!("Injecting the faults of {}", path.display()));
@@ -159,7 +159,7 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Reads the keys of service account tokens.
-fn service_accounts(settings: &Settings) -> Result<ServiceAccountOptions, BoxError> {
+fn service_accounts(settings: &ServerConfig) -> Result<ServiceAccountOptions, BoxError> {
     let mut options = ServiceAccountOptions::default();
     options.issuers.clone_from(&settings.service_account_issuers);
     options.audiences.clone_from(&settings.api_audiences);
@@ -174,7 +174,7 @@ fn service_accounts(settings: &Settings) -> Result<ServiceAccountOptions, BoxErr
     Ok(options)
 }
 
-fn listen(serving: &Serving, settings: &Settings) -> Result<Listener, BoxError> {
+fn listen(serving: &ListenerConfig, settings: &ServerConfig) -> Result<Listener, BoxError> {
     let certificate = serving_certificate(serving, settings)?;
     let authorities = match &serving.client_ca_file {
         Some(path) => load_bundle(path)?,
@@ -189,8 +189,8 @@ fn listen(serving: &Serving, settings: &Settings) -> Result<Listener, BoxError> 
 
 /// Returns the certificate named by the flags, the one in the certificate directory, or a new one.
 fn serving_certificate(
-    serving: &Serving,
-    settings: &Settings,
+    serving: &ListenerConfig,
+    settings: &ServerConfig,
 ) -> Result<KeyedCertificate, BoxError> {
     if let Some((certificate, key)) = &serving.tls_pair {
         return Ok(KeyedCertificate::load(certificate, key)?);

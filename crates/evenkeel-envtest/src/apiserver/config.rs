@@ -17,15 +17,15 @@ use crate::flags::{self, Error, Flag, Flags};
 #[non_exhaustive]
 pub struct Config {
     /// The settings of the listener.
-    pub serving: Serving,
+    pub serving: ListenerConfig,
     /// The settings of the API server.
-    pub settings: Settings,
+    pub settings: ServerConfig,
 }
 
 /// The settings of the listener: address, certificates, authentication files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Serving {
+pub struct ListenerConfig {
     /// The address to bind; loopback by default, unlike upstream.
     pub bind_address: IpAddr,
     /// The port to bind; 0 selects a free port.
@@ -45,7 +45,7 @@ pub struct Serving {
 /// The settings of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct ServerConfig {
     /// Whether requests without credentials are authenticated as `system:anonymous`.
     pub anonymous_auth: bool,
     /// `RBAC`, `AlwaysAllow` and so on, in order.
@@ -230,7 +230,7 @@ impl Config {
             (Some(_), None) => return Err(Error::MissingValue("tls-private-key-file".to_owned())),
             (None, Some(_)) => return Err(Error::MissingValue("tls-cert-file".to_owned())),
         };
-        let serving = Serving {
+        let serving = ListenerConfig {
             bind_address: flags.value("bind-address")?.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             secure_port: flags.value("secure-port")?.unwrap_or(6443),
             allow_non_loopback: flags.switch("evenkeel-allow-non-loopback", false)?,
@@ -245,7 +245,7 @@ impl Config {
         };
         // Upstream disables anonymous authentication when the AlwaysAllow authorizer is used.
         let always_allow = authorization_modes.iter().any(|mode| mode == ALWAYS_ALLOW);
-        let settings = Settings {
+        let settings = ServerConfig {
             anonymous_auth: flags.switch("anonymous-auth", true)? && !always_allow,
             authorization_modes,
             enable_admission_plugins: flags.list("enable-admission-plugins"),

@@ -27,7 +27,7 @@ fn envtest_command_line_is_parsed() {
     .unwrap();
     assert_eq!(
         config.serving,
-        Serving {
+        ListenerConfig {
             bind_address: Ipv4Addr::LOCALHOST.into(),
             secure_port: 37157,
             allow_non_loopback: false,
