@@ -81,7 +81,7 @@ pub struct ApiServer {
 /// A builder of an [`ApiServer`].
 #[derive(Default)]
 #[must_use]
-pub struct Builder {
+pub struct ApiServerBuilder {
     data_dir: Option<PathBuf>,
     durability: storage::Durability,
     window: Option<Window>,
@@ -160,8 +160,8 @@ impl ApiServer {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> ApiServerBuilder {
+        ApiServerBuilder::default()
     }
 
     /// Returns the server as a tower service, without a socket. Requests are those of the
@@ -268,7 +268,7 @@ impl ApiServer {
     }
 
     /// Compares the requests of `user` with the RBAC rules that are bound to it, not to its groups;
-    /// `None` without [`Builder::record_access`].
+    /// `None` without [`ApiServerBuilder::record_access`].
     pub fn access_report(&self, user: &str) -> Option<AccessReport> {
         let trail = self.core.access.as_ref()?;
         let identity = Identity { user: user.to_owned(), ..Identity::default() };
@@ -332,7 +332,7 @@ impl std::fmt::Debug for ApiServer {
     }
 }
 
-impl Builder {
+impl ApiServerBuilder {
     /// Stores all objects in `directory`, across restarts and crashes, and the certificate
     /// authority, so that kubeconfigs keep working. By default everything is in memory.
     pub fn data_dir(mut self, directory: impl AsRef<Path>) -> Self {
@@ -548,9 +548,9 @@ impl Builder {
     }
 }
 
-impl std::fmt::Debug for Builder {
+impl std::fmt::Debug for ApiServerBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder")
+        f.debug_struct("ApiServerBuilder")
             .field("data_dir", &self.data_dir)
             .field("seed", &self.seed)
             .finish_non_exhaustive()

@@ -279,7 +279,7 @@ impl ClusterOptions {
     /// by [RBAC](Self::rbac) and nodes by their pods, with the admission plugin NodeRestriction. Pods
     /// have service accounts if there is the controller that creates the account `default`, and
     /// StorageVersionMigrations are served if there is the controller that carries them out.
-    pub fn server(&self) -> evenkeel_apiserver::Builder {
+    pub fn server(&self) -> evenkeel_apiserver::ApiServerBuilder {
         let disabled = |name: &str| self.disabled_controllers.contains(name);
         let mut plugins = vec!["NodeRestriction"];
         if !disabled(serviceaccount::ACCOUNTS) {

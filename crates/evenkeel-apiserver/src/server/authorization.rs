@@ -1,6 +1,6 @@
 //! What authorizes the requests of a server.
 
-use super::Builder;
+use super::ApiServerBuilder;
 use crate::authz::{AllowAuthenticated, Authorizer, Union};
 use crate::nodes::{NodeAuthorizer, PodsByNode};
 use crate::rbac::Rbac;
@@ -44,7 +44,7 @@ impl Authorization {
     }
 }
 
-impl Builder {
+impl ApiServerBuilder {
     /// Authorizes requests by the stored roles and bindings. By default authenticated users may do
     /// anything.
     pub fn rbac(mut self) -> Self {

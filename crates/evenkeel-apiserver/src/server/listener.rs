@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 
-use super::{ApiServer, Builder, Service};
+use super::{ApiServer, ApiServerBuilder, Service};
 use crate::body::Body;
 use crate::faults::{Effect, Faults, Gap, Mode, Place, Plan, Reset, Watched, expired, rejection};
 use crate::handler;
@@ -50,7 +50,7 @@ impl ApiServer {
     }
 }
 
-impl Builder {
+impl ApiServerBuilder {
     /// Injects the faults of `plan` into requests through sockets, and writes a line of JSON to `log`
     /// for each. Components of the control plane are only hit if the plan names them; services in
     /// this process never are.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::Value;
 
-use super::{ApiServer, Builder};
+use super::{ApiServer, ApiServerBuilder};
 use crate::body::Body;
 use crate::webhook::Reach;
 
@@ -151,7 +151,7 @@ impl ApiServer {
     }
 }
 
-impl Builder {
+impl ApiServerBuilder {
     /// Allows webhooks on other machines. By default only those on loopback addresses and those
     /// registered in process are called.
     pub fn allow_remote_webhooks(mut self) -> Self {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_apiserver::identity::Identity;
-use evenkeel_apiserver::{ApiServer, Body, Builder, Service};
+use evenkeel_apiserver::{ApiServer, ApiServerBuilder, Body, Service};
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt as _, Full};
@@ -66,7 +66,7 @@ impl Cluster {
         Self::built(ApiServer::builder().seed(1)).await
     }
 
-    pub(crate) async fn built(builder: Builder) -> Self {
+    pub(crate) async fn built(builder: ApiServerBuilder) -> Self {
         Self { server: builder.build().await.unwrap() }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_apiserver::{ApiServer, Builder, ServiceAccountOptions};
+use evenkeel_apiserver::{ApiServer, ApiServerBuilder, ServiceAccountOptions};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -131,7 +131,7 @@ async fn tokens_of_a_server_whose_clock_is_ahead_are_not_valid_yet() {
     let key = include_str!("../../src/tokens/fixtures/p256.pem");
     let mut options = ServiceAccountOptions::default();
     options.signing_key = Some(key.to_owned());
-    let build = |options: &ServiceAccountOptions| -> Builder {
+    let build = |options: &ServiceAccountOptions| -> ApiServerBuilder {
         ApiServer::builder().seed(1).rbac().service_accounts(options.clone())
     };
     let first = Cluster::built(build(&options)).await;
