@@ -36,7 +36,7 @@ const EPOCH: i64 = 1_767_225_600;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Builder {
+pub struct TestClusterBuilder {
     options: ClusterOptions,
     api_only: bool,
     virtual_time: Option<u64>,
@@ -44,7 +44,7 @@ pub struct Builder {
     spin_limit: u32,
 }
 
-impl Default for Builder {
+impl Default for TestClusterBuilder {
     fn default() -> Self {
         Self {
             options: ClusterOptions::default(),
@@ -56,7 +56,7 @@ impl Default for Builder {
     }
 }
 
-impl Builder {
+impl TestClusterBuilder {
     /// Sets the options of the embedded cluster: nodes, enabled controllers. Overrides earlier
     /// calls of [`pod_simulations`](Self::pod_simulations) and [`delays`](Self::delays).
     pub fn cluster_options(mut self, options: ClusterOptions) -> Self {

@@ -20,8 +20,8 @@
 //!
 //! Pods of the embedded cluster are simulated, and so are their failures: images that cannot be
 //! pulled, containers that crash, hang or are killed, probes that fail.
-//! [`Builder::pod_simulations`] sets the [`PodSimulation`] of a pod, [`Builder::delays`] the
-//! duration of each step.
+//! [`TestClusterBuilder::pod_simulations`] sets the [`PodSimulation`] of a pod,
+//! [`TestClusterBuilder::delays`] the duration of each step.
 //!
 //! With the variable `EVENKEEL_TEST_ACCESS_DIR`, the requests of managers under test are written to
 //! that directory, for `evenkeel check --access`. On other back ends than the embedded one, nothing is
@@ -76,7 +76,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-pub use builder::Builder;
+pub use builder::TestClusterBuilder;
 pub use conversion::assert_round_trips;
 pub use diff::diff;
 pub use evenkeel_apiserver::{Access, AccessReport, CountedAccess, MinimalRole, PolicyRule};
@@ -92,7 +92,7 @@ use account::Account;
 use backend::Backend;
 use guard::SpinGuardHandle;
 
-/// The default of [`Builder::timeout`].
+/// The default of [`TestClusterBuilder::timeout`].
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A cluster for one test. Dropping it stops everything that it started.
@@ -130,8 +130,8 @@ impl TestCluster {
     }
 
     /// Returns a builder to configure the cluster.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> TestClusterBuilder {
+        TestClusterBuilder::default()
     }
 
     /// Returns a client with all permissions. It caches every type that it reads; types need not be
@@ -172,8 +172,8 @@ impl TestCluster {
         self.backend.runs_pods()
     }
 
-    /// Whether pods are simulated, so that [`Builder::pod_simulations`] and [`Builder::delays`]
-    /// have an effect.
+    /// Whether pods are simulated, so that [`TestClusterBuilder::pod_simulations`] and
+    /// [`TestClusterBuilder::delays`] have an effect.
     #[must_use]
     pub fn simulates_pods(&self) -> bool {
         self.backend.is_embedded() && self.runs_pods()
@@ -227,7 +227,7 @@ impl TestCluster {
     /// Runs a manager until the test ends or the manager is stopped.
     ///
     /// A controller that spins, because each reconcile causes the next one, fails the test: see
-    /// [`Builder::spin_limit`].
+    /// [`TestClusterBuilder::spin_limit`].
     ///
     /// The webhooks that are registered with the manager are installed before this returns, and
     /// called in process. On another back end the manager serves them over TLS and installs them
