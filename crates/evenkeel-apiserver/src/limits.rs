@@ -2,7 +2,7 @@
 //!
 //! They apply to requests through a socket only. In-process requests are not limited: a test that
 //! fills its own memory has no other client to protect, and virtual time needs no threads. The
-//! limits of connections are in [`listen::Options`](crate::listen::Options).
+//! limits of connections are in [`ListenOptions`](crate::listen::ListenOptions).
 
 use std::time::Duration;
 

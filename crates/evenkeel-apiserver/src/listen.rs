@@ -14,5 +14,5 @@ pub mod tls;
 pub use self::{
     files::raise_open_files_limit,
     peer::{Abort, Peer, PeerIdentity},
-    serve::{BindError, Listener, Options, Stopped},
+    serve::{BindError, ListenOptions, Listener, Stopped},
 };

@@ -51,7 +51,7 @@ use crate::identity::token_file::TokenFile;
 use crate::identity::{Identity, MASTERS};
 use crate::limits::Limits;
 use crate::listen::tls::{self, Tls};
-use crate::listen::{BindError, Listener, Options as ListenOptions};
+use crate::listen::{BindError, ListenOptions, Listener};
 use crate::metrics::Metrics;
 use crate::nodes::PodsByNode;
 use crate::rbac::Rbac;

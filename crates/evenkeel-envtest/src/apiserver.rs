@@ -14,7 +14,7 @@ use bytes::Bytes;
 use evenkeel_apiserver::{
     ServiceAccountOptions, audit, faults,
     identity::token_file::TokenFile,
-    listen::{Listener, Options, raise_open_files_limit, tls::Tls},
+    listen::{ListenOptions, Listener, raise_open_files_limit, tls::Tls},
 };
 use evenkeel_pki::certificates::{Authority, KeyedCertificate, load_bundle};
 use http::{Request, Response};
@@ -181,7 +181,7 @@ fn listen(serving: &ListenerConfig, settings: &ServerConfig) -> Result<Listener,
         None => Vec::new(),
     };
     let tls = Tls::new(&certificate, &authorities, process::now_unix)?;
-    let mut options = Options::default();
+    let mut options = ListenOptions::default();
     options.allow_non_loopback = serving.allow_non_loopback;
     let address = SocketAddr::new(serving.bind_address, serving.secure_port);
     Ok(Listener::bind(address, tls, options)?)

@@ -5,7 +5,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use evenkeel_apiserver::listen::{Listener, Options, tls::Tls};
+use evenkeel_apiserver::listen::{ListenOptions, Listener, tls::Tls};
 use evenkeel_pki::certificates::KeyedCertificate;
 use http::Uri;
 use tokio::{sync::watch, task::JoinSet};
@@ -90,7 +90,7 @@ pub async fn main(arguments: Vec<String>) -> Result<(), BoxError> {
 
 async fn serve(flags: &Flags) -> Result<(), BoxError> {
     let mut signals = StopSignals::install()?;
-    let mut options = Options::default();
+    let mut options = ListenOptions::default();
     options.allow_non_loopback = flags.switch("evenkeel-allow-non-loopback", false)?;
     let mut urls = flags.list("listen-client-urls");
     if urls.is_empty() {

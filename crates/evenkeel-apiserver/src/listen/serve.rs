@@ -37,7 +37,7 @@ pub struct Listener {
     address: SocketAddr,
     /// `None`: plain HTTP.
     tls: Option<Tls>,
-    options: Options,
+    options: ListenOptions,
 }
 
 /// Options of a [`Listener`]. The limits of requests are in [`Limits`](crate::Limits).
@@ -45,7 +45,7 @@ pub struct Listener {
 /// A connection is *anonymous* until credentials on it were accepted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ListenOptions {
     /// Whether non-loopback addresses may be bound.
     pub allow_non_loopback: bool,
     /// How long a TLS handshake may take.
@@ -119,21 +119,21 @@ impl Listener {
     /// Binds `address` to serve HTTPS. Port 0 takes any free port.
     ///
     /// Must be called from within a tokio runtime.
-    pub fn bind(address: SocketAddr, tls: Tls, options: Options) -> Result<Self, BindError> {
+    pub fn bind(address: SocketAddr, tls: Tls, options: ListenOptions) -> Result<Self, BindError> {
         Self::bind_with(address, Some(tls), options)
     }
 
     /// Binds `address` to serve HTTP without TLS. Callers have no identity then.
     ///
     /// Must be called from within a tokio runtime.
-    pub fn bind_plain(address: SocketAddr, options: Options) -> Result<Self, BindError> {
+    pub fn bind_plain(address: SocketAddr, options: ListenOptions) -> Result<Self, BindError> {
         Self::bind_with(address, None, options)
     }
 
     fn bind_with(
         address: SocketAddr,
         tls: Option<Tls>,
-        options: Options,
+        options: ListenOptions,
     ) -> Result<Self, BindError> {
         if !address.ip().to_canonical().is_loopback() && !options.allow_non_loopback {
             return Err(BindError::NonLoopback(address));
@@ -151,7 +151,7 @@ impl Listener {
     /// Serves requests until `shutdown` completes, then stops.
     ///
     /// Each request carries a [`Peer`](super::Peer) in its extensions. A stop immediately closes
-    /// the socket and idle connections and waits up to [`Options::grace`] for the rest, so a
+    /// the socket and idle connections and waits up to [`ListenOptions::grace`] for the rest, so a
     /// service with endless responses should end them on the same signal.
     ///
     /// Dropping the future aborts all connections; their tasks are aborted but not joined.
@@ -208,7 +208,7 @@ impl Listener {
     }
 }
 
-impl Default for Options {
+impl Default for ListenOptions {
     fn default() -> Self {
         Self {
             allow_non_loopback: false,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use evenkeel_apiserver::ServerHandle;
-use evenkeel_apiserver::listen::Options;
+use evenkeel_apiserver::listen::ListenOptions;
 use evenkeel_cluster::Cluster;
 use evenkeel_pki::kubeconfig::write_atomically;
 
@@ -29,7 +29,7 @@ impl Embedded {
     pub(crate) async fn serve(
         cluster: Cluster,
         address: SocketAddr,
-        listen: Options,
+        listen: ListenOptions,
         kubeconfig: &Path,
         process: &Process,
     ) -> anyhow::Result<Self> {

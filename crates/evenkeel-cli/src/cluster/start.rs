@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use evenkeel_apiserver::audit::{LogFile, LogOptions, Policy};
-use evenkeel_apiserver::listen::{Options, raise_open_files_limit};
+use evenkeel_apiserver::listen::{ListenOptions, raise_open_files_limit};
 use evenkeel_apiserver::{ApiServer, faults};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 
@@ -153,7 +153,7 @@ async fn start(options: &Start) -> anyhow::Result<()> {
         Cluster::with_server(server, &cluster_options).context("cannot start the cluster")?
     };
     let address = SocketAddr::new(options.address, options.port);
-    let mut listen = Options::default();
+    let mut listen = ListenOptions::default();
     listen.allow_non_loopback = options.allow_non_loopback;
     let process = Process {
         pid: std::process::id(),
@@ -202,7 +202,7 @@ pub(crate) async fn embedded(
         log: None,
         data_dir: data_dir.map(absolute),
     };
-    Embedded::serve(cluster, address, Options::default(), kubeconfig, &process).await
+    Embedded::serve(cluster, address, ListenOptions::default(), kubeconfig, &process).await
 }
 
 /// Prints how to use a cluster that is ready.

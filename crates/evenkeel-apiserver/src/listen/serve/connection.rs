@@ -35,7 +35,7 @@ use tokio::{
 use tower_service::Service;
 
 use super::{
-    Options, Phase,
+    ListenOptions, Phase,
     connections::{CloseMode, ConnectionGuard},
 };
 use crate::listen::{
@@ -72,7 +72,7 @@ pub(super) struct Connection<S> {
     pub(super) address: SocketAddr,
     pub(super) tls: Option<Tls>,
     pub(super) service: S,
-    pub(super) options: Arc<Options>,
+    pub(super) options: Arc<ListenOptions>,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) guard: ConnectionGuard,
 }
@@ -215,7 +215,7 @@ where
 }
 
 fn builder(
-    options: &Options,
+    options: &ListenOptions,
     streams_max: u32,
     protocol: Option<Protocol>,
     streams: StreamTasks,

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Options;
+use super::ListenOptions;
 
 /// The open connections, by user and age.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub(super) struct RequestGuard(Arc<TrackedConnection>);
 
 impl Connections {
     /// Creates a registry with the bounds of `options`.
-    pub(super) fn new(options: &Options) -> Arc<Self> {
+    pub(super) fn new(options: &ListenOptions) -> Arc<Self> {
         let total = options.connections_max.max(1);
         let bounds = Bounds {
             total,
@@ -224,7 +224,7 @@ impl TrackedConnection {
     }
 
     /// Returns the next timeout of the connection, and how it is closed then.
-    fn next_timeout(&self, options: &Options) -> Option<(Instant, CloseMode)> {
+    fn next_timeout(&self, options: &ListenOptions) -> Option<(Instant, CloseMode)> {
         let activity = self.activity();
         let current = match (&activity.user, activity.requests, &activity.http1_long_running) {
             (Some(_), 0, _) => Some((activity.since + options.idle_timeout, CloseMode::Drain)),
@@ -244,7 +244,7 @@ impl TrackedConnection {
 
     /// Returns how to close a connection that has been idle, busy with one HTTP/1 response, or
     /// anonymous for too long; otherwise when to check again.
-    pub(super) fn check_timeouts(&self, options: &Options) -> Result<CloseMode, Instant> {
+    pub(super) fn check_timeouts(&self, options: &ListenOptions) -> Result<CloseMode, Instant> {
         let now = Instant::now();
         // Early enough for a request that begins meanwhile.
         let recheck = now + options.request_timeout;

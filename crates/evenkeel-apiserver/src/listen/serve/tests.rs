@@ -38,7 +38,7 @@ async fn wait_for_tasks(count: usize) {
 #[tokio::test]
 async fn client_certificate_identifies_the_caller_over_both_protocols() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     for protocol in ["http/1.1", "h2"] {
         let client = Client::new(&pki, &[protocol], Credentials::Issued(&pki.admin));
         let reply = client.get(server.address, "/whoami").await.unwrap();
@@ -51,7 +51,7 @@ async fn client_certificate_identifies_the_caller_over_both_protocols() {
 #[tokio::test]
 async fn http2_is_preferred_when_the_client_offers_both() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let client = Client::new(&pki, &["http/1.1", "h2"], Credentials::None);
     assert_eq!(client.get(server.address, "/whoami").await.unwrap().version, "HTTP/2.0");
     let client = Client::new(&pki, &[], Credentials::None);
@@ -62,7 +62,7 @@ async fn http2_is_preferred_when_the_client_offers_both() {
 #[tokio::test]
 async fn tls_1_2_clients_are_identified_too() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let client = Client::tls12(&pki, Credentials::Issued(&pki.admin));
     let stream = client.connect(server.address).await.unwrap();
     assert_eq!(stream.get_ref().1.protocol_version(), Some(ProtocolVersion::TLSv1_2));
@@ -75,7 +75,7 @@ async fn tls_1_2_clients_are_identified_too() {
 #[tokio::test]
 async fn connection_without_certificate_carries_no_identity() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let client = Client::new(&pki, &["h2"], Credentials::None);
     assert_eq!(client.get(server.address, "/whoami").await.unwrap().body, "absent");
     server.stop().await;
@@ -84,7 +84,7 @@ async fn connection_without_certificate_carries_no_identity() {
 #[tokio::test]
 async fn certificate_of_another_authority_is_unverifiable() {
     let (pki, other) = (Pki::new(), Pki::new());
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     for protocol in ["http/1.1", "h2"] {
         let client = Client::new(&pki, &[protocol], Credentials::Issued(&other.admin));
         let reply = client.get(server.address, "/whoami").await.unwrap();
@@ -100,7 +100,7 @@ async fn certificate_of_another_authority_is_unverifiable() {
 #[tokio::test]
 async fn expired_and_serving_certificates_do_not_identify_a_client() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let expired = pki.issued_in_the_past();
     for (credentials, expected) in
         [(&expired, "unverifiable"), (&pki.serving, "unverifiable"), (&pki.admin, "admin")]
@@ -140,7 +140,7 @@ async fn certificate_is_verified_at_the_time_of_each_request() {
 #[tokio::test]
 async fn version_1_certificate_is_unverifiable() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../evenkeel-pki/src/x509/fixtures/v1.pem");
     let old = KeyedCertificate::load(file.as_ref(), file.as_ref()).unwrap();
     assert!(x509::is_version_1(&old.chain()[0]));
@@ -159,7 +159,7 @@ async fn version_1_certificate_is_unverifiable() {
 #[tokio::test]
 async fn certificate_without_its_key_fails_the_handshake() {
     let (pki, thief) = (Pki::new(), Pki::new());
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let stolen = Credentials::Stolen { certificate: &pki.admin, key: &thief.admin };
     for client in [Client::new(&pki, &["http/1.1"], stolen), Client::tls12(&pki, stolen)] {
         assert!(client.get(server.address, "/whoami").await.is_err());
@@ -170,7 +170,7 @@ async fn certificate_without_its_key_fails_the_handshake() {
 #[tokio::test]
 async fn resumed_session_keeps_the_identity() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let client = Client::new(&pki, &["http/1.1"], Credentials::Issued(&pki.admin));
     let mut kinds = Vec::new();
     for _ in 0..2 {
@@ -186,7 +186,7 @@ async fn resumed_session_keeps_the_identity() {
 async fn server_without_client_authorities_requests_no_certificate() {
     let pki = Pki::new();
     let tls = Tls::new(&pki.serving, &[], || harness::NOW).unwrap();
-    let server = Server::start_with(tls, Options::default());
+    let server = Server::start_with(tls, ListenOptions::default());
     let client = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
     assert_eq!(client.get(server.address, "/whoami").await.unwrap().body, "absent");
     server.stop().await;
@@ -195,20 +195,22 @@ async fn server_without_client_authorities_requests_no_certificate() {
 #[tokio::test]
 async fn non_loopback_addresses_need_the_option() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
-        let error = Listener::bind_plain(address.parse().unwrap(), Options::default()).unwrap_err();
+        let error =
+            Listener::bind_plain(address.parse().unwrap(), ListenOptions::default()).unwrap_err();
         assert!(matches!(error, BindError::NonLoopback(_)), "{address}: {error:?}");
         let text = error.to_string();
         assert!(text.contains("allow_non_loopback") && text.contains(address), "{text}");
     }
-    let options = Options { allow_non_loopback: true, ..Options::default() };
+    let options = ListenOptions { allow_non_loopback: true, ..ListenOptions::default() };
     Listener::bind_plain("0.0.0.0:0".parse().unwrap(), options).unwrap();
-    Listener::bind_plain("127.0.0.2:0".parse().unwrap(), Options::default()).unwrap();
+    Listener::bind_plain("127.0.0.2:0".parse().unwrap(), ListenOptions::default()).unwrap();
 }
 
 #[tokio::test]
 async fn port_in_use_is_named_in_the_error() {
-    let first = Listener::bind_plain("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
-    let error = Listener::bind_plain(first.local_addr(), Options::default()).unwrap_err();
+    let first =
+        Listener::bind_plain("127.0.0.1:0".parse().unwrap(), ListenOptions::default()).unwrap();
+    let error = Listener::bind_plain(first.local_addr(), ListenOptions::default()).unwrap_err();
     assert_eq!(error.to_string(), format!("failed to listen on {}", first.local_addr()));
 }
 
@@ -232,7 +234,7 @@ async fn plain_listener_serves_without_identity() {
 #[tokio::test]
 async fn hundreds_of_watches_share_one_connection() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let client = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
     let (sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
     let mut watches = Vec::new();
@@ -251,7 +253,8 @@ async fn stop_is_immediate_once_the_service_ends_its_streams() {
     let pki = Pki::new();
     for protocol in ["http/1.1", "h2"] {
         let before = Handle::current().metrics().num_alive_tasks();
-        let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
+        let server =
+            Server::start(&pki, ListenOptions { grace: NEVER, ..ListenOptions::default() });
         let client = Client::new(&pki, &[protocol], Credentials::None);
         let watch = client.open(server.address, "/watch").await;
         assert_eq!(
@@ -270,7 +273,7 @@ async fn endless_response_is_aborted_after_the_grace_period_and_leaves_no_task()
     for protocol in ["http/1.1", "h2"] {
         let before = Handle::current().metrics().num_alive_tasks();
         let grace = Duration::from_millis(20);
-        let server = Server::start(&pki, Options { grace, ..Options::default() });
+        let server = Server::start(&pki, ListenOptions { grace, ..ListenOptions::default() });
         let client = Client::new(&pki, &[protocol], Credentials::None);
         let watch = client.open(server.address, "/endless").await;
         assert_eq!(
@@ -287,7 +290,7 @@ async fn service_call_in_flight_is_dropped_on_abort() {
     let pki = Pki::new();
     for protocol in ["http/1.1", "h2"] {
         let grace = Duration::from_millis(20);
-        let server = Server::start(&pki, Options { grace, ..Options::default() });
+        let server = Server::start(&pki, ListenOptions { grace, ..ListenOptions::default() });
         let client = Client::new(&pki, &[protocol], Credentials::None);
         let calls = server.hanging_calls();
         let reply = client.get(server.address, "/hang");
@@ -305,7 +308,7 @@ async fn service_call_in_flight_is_dropped_on_abort() {
 #[tokio::test]
 async fn idle_connections_and_unfinished_handshakes_do_not_delay_a_stop() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
+    let server = Server::start(&pki, ListenOptions { grace: NEVER, ..ListenOptions::default() });
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let client = Client::new(&pki, &["h2"], Credentials::None);
     let (mut sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
@@ -320,7 +323,7 @@ async fn idle_connections_and_unfinished_handshakes_do_not_delay_a_stop() {
 #[tokio::test]
 async fn idle_client_that_ignores_goaway_does_not_delay_a_stop() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options { grace: NEVER, ..Options::default() });
+    let server = Server::start(&pki, ListenOptions { grace: NEVER, ..ListenOptions::default() });
     let client = Client::new(&pki, &["h2"], Credentials::None);
     let mut silent = client.connect(server.address).await.unwrap();
     // The connection preface and empty settings: a complete HTTP/2 connection to the server.
@@ -333,7 +336,8 @@ async fn idle_client_that_ignores_goaway_does_not_delay_a_stop() {
 #[tokio::test]
 async fn silent_client_is_dropped_when_the_handshake_times_out() {
     let pki = Pki::new();
-    let options = Options { handshake_timeout: Duration::from_millis(10), ..Options::default() };
+    let options =
+        ListenOptions { handshake_timeout: Duration::from_millis(10), ..ListenOptions::default() };
     let server = Server::start(&pki, options);
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     assert_eq!(timeout(TIMEOUT, silent.read(&mut [0])).await.unwrap().unwrap(), 0);
@@ -343,7 +347,8 @@ async fn silent_client_is_dropped_when_the_handshake_times_out() {
 #[tokio::test]
 async fn http1_connection_without_a_request_is_dropped_after_the_idle_timeout() {
     let pki = Pki::new();
-    let options = Options { idle_timeout: Duration::from_millis(10), ..Options::default() };
+    let options =
+        ListenOptions { idle_timeout: Duration::from_millis(10), ..ListenOptions::default() };
     let server = Server::start(&pki, options);
     let client = Client::new(&pki, &["http/1.1"], Credentials::None);
     let mut stream = client.connect(server.address).await.unwrap();
@@ -357,10 +362,13 @@ async fn http1_connection_without_a_request_is_dropped_after_the_idle_timeout() 
 async fn http2_connection_without_a_request_is_closed_after_the_idle_timeout() {
     let pki = Pki::new();
     let short = Duration::from_millis(10);
-    let never =
-        Options { idle_timeout: NEVER, anonymous_idle_timeout: NEVER, ..Options::default() };
-    let anonymous = Options { anonymous_idle_timeout: short, ..never.clone() };
-    let known = Options { idle_timeout: short, ..never };
+    let never = ListenOptions {
+        idle_timeout: NEVER,
+        anonymous_idle_timeout: NEVER,
+        ..ListenOptions::default()
+    };
+    let anonymous = ListenOptions { anonymous_idle_timeout: short, ..never.clone() };
+    let known = ListenOptions { idle_timeout: short, ..never };
     for (options, credentials) in
         [(anonymous, Credentials::None), (known, Credentials::Issued(&pki.admin))]
     {
@@ -376,7 +384,8 @@ async fn http2_connection_without_a_request_is_closed_after_the_idle_timeout() {
 #[tokio::test]
 async fn busy_anonymous_connection_is_closed_after_its_lifetime() {
     let pki = Pki::new();
-    let options = Options { anonymous_lifetime: Duration::from_millis(10), ..Options::default() };
+    let options =
+        ListenOptions { anonymous_lifetime: Duration::from_millis(10), ..ListenOptions::default() };
     let server = Server::start(&pki, options);
     let client = Client::new(&pki, &["h2"], Credentials::None);
     let (mut sender, _driver) = http2(client.connect(server.address).await.unwrap()).await;
@@ -400,7 +409,8 @@ async fn busy_anonymous_connection_is_closed_after_its_lifetime() {
 #[tokio::test]
 async fn response_beyond_the_request_timeout_is_aborted_unless_it_is_a_watch() {
     let pki = Pki::new();
-    let options = Options { request_timeout: Duration::from_millis(50), ..Options::default() };
+    let options =
+        ListenOptions { request_timeout: Duration::from_millis(50), ..ListenOptions::default() };
     for protocol in ["http/1.1", "h2"] {
         let server = Server::start(&pki, options.clone());
         let client = Client::new(&pki, &[protocol], Credentials::Issued(&pki.admin));
@@ -415,8 +425,11 @@ async fn response_beyond_the_request_timeout_is_aborted_unless_it_is_a_watch() {
 #[tokio::test]
 async fn idle_anonymous_connections_do_not_block_new_ones() {
     let pki = Pki::new();
-    let options =
-        Options { connections_max: 16, anonymous_connections_max: 4, ..Options::default() };
+    let options = ListenOptions {
+        connections_max: 16,
+        anonymous_connections_max: 4,
+        ..ListenOptions::default()
+    };
     let server = Server::start(&pki, options);
     let own = Client::new(&pki, &["h2"], Credentials::Issued(&pki.admin));
     let watch = own.open(server.address, "/watch").await;
@@ -440,7 +453,7 @@ async fn idle_anonymous_connections_do_not_block_new_ones() {
 #[tokio::test]
 async fn panic_in_the_service_closes_only_its_connection() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     for protocol in ["http/1.1", "h2"] {
         let client = Client::new(&pki, &[protocol], Credentials::None);
         assert!(client.get(server.address, "/panic").await.is_err());
@@ -452,7 +465,7 @@ async fn panic_in_the_service_closes_only_its_connection() {
 #[tokio::test]
 async fn dropping_serve_ends_everything() {
     let pki = Pki::new();
-    let server = Server::start(&pki, Options::default());
+    let server = Server::start(&pki, ListenOptions::default());
     let client = Client::new(&pki, &["h2"], Credentials::None);
     let watch = client.open(server.address, "/endless").await;
     drop(server);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::*;
 
 fn connections(total: usize, anonymous: usize) -> Arc<Connections> {
-    let options = Options {
+    let options = ListenOptions {
         connections_max: total,
         anonymous_connections_max: anonymous,
-        ..Options::default()
+        ..ListenOptions::default()
     };
     Connections::new(&options)
 }
@@ -95,7 +95,7 @@ async fn closed_connections_are_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn timeouts_depend_on_credentials_and_activity() {
-    let options = Options::default();
+    let options = ListenOptions::default();
     let all = connections(8, 8);
     let guard = all.open().unwrap();
     let tracked = guard.tracked();

@@ -38,7 +38,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tower_service::Service;
 
-use super::{Listener, Options, Stopped, Tls};
+use super::{ListenOptions, Listener, Stopped, Tls};
 pub(super) use crate::listen::test_support::NOW;
 use crate::{
     identity::MASTERS,
@@ -118,7 +118,10 @@ impl Pki {
     pub(super) fn serve_at(&self, clock: Arc<AtomicU64>) -> Server {
         let authorities = [self.authority.certificate()];
         let now = move || clock.load(Ordering::Relaxed);
-        Server::start_with(Tls::new(&self.serving, &authorities, now).unwrap(), Options::default())
+        Server::start_with(
+            Tls::new(&self.serving, &authorities, now).unwrap(),
+            ListenOptions::default(),
+        )
     }
 
     /// Issues a client certificate by the same authority that expired ten years ago.
@@ -130,18 +133,18 @@ impl Pki {
 // === impl Server ===
 
 impl Server {
-    pub(super) fn start(pki: &Pki, options: Options) -> Self {
+    pub(super) fn start(pki: &Pki, options: ListenOptions) -> Self {
         let authorities = [pki.authority.certificate()];
         Self::start_with(Tls::new(&pki.serving, &authorities, || NOW).unwrap(), options)
     }
 
-    pub(super) fn start_with(tls: Tls, options: Options) -> Self {
+    pub(super) fn start_with(tls: Tls, options: ListenOptions) -> Self {
         Self::run(Listener::bind("127.0.0.1:0".parse().unwrap(), tls, options).unwrap())
     }
 
     pub(super) fn start_plain() -> Self {
         let address = "127.0.0.1:0".parse().unwrap();
-        Self::run(Listener::bind_plain(address, Options::default()).unwrap())
+        Self::run(Listener::bind_plain(address, ListenOptions::default()).unwrap())
     }
 
     fn run(listener: Listener) -> Self {
