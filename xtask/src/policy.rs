@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io::Write as _;
 use std::process::Command;
 
-use evenkeel_upstream::{Cluster, Options, locate};
+use evenkeel_upstream::{Cluster, UpstreamOptions, locate};
 use serde_json::{Map, Value, json};
 
 const TABLE: &str = "crates/evenkeel-apiserver/src/bootstrap/policy.jsonl";
@@ -23,7 +23,7 @@ pub(crate) fn write() -> Result<(), Box<dyn Error>> {
     let binaries = locate()?;
     let kubectl = binaries.kubectl.clone().ok_or("kubectl is missing; see `upstream help`")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let cluster = runtime.block_on(Cluster::start(&binaries, &Options::default()))?;
+    let cluster = runtime.block_on(Cluster::start(&binaries, &UpstreamOptions::default()))?;
     let mut lines = Vec::new();
     for plural in KINDS {
         let path = format!("/apis/rbac.authorization.k8s.io/v1/{plural}");

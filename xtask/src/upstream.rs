@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 
-use evenkeel_upstream::{Cluster, Options, Program, locate};
+use evenkeel_upstream::{Cluster, Program, UpstreamOptions, locate};
 
 const USAGE: &str = "usage: cargo run -p xtask -- upstream <build|start|path> [programs]
 
@@ -49,7 +49,7 @@ fn build(names: &[String]) -> Result<(), Box<dyn Error>> {
 
 fn start(controllers: bool) -> Result<(), Box<dyn Error>> {
     let binaries = locate()?;
-    let mut options = Options::default();
+    let mut options = UpstreamOptions::default();
     options.controllers = controllers;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let cluster = runtime.block_on(Cluster::start(&binaries, &options))?;

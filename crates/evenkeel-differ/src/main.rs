@@ -17,7 +17,7 @@ use evenkeel_differ::{
     Difference, Finding, KnownDifferences, Pair, RunError, Sequence, Server, WebhookServer,
     render_report, shrink,
 };
-use evenkeel_upstream::{Cluster, Options, locate};
+use evenkeel_upstream::{Cluster, UpstreamOptions, locate};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -133,7 +133,7 @@ fn parse_theme(name: &str) -> Result<Theme, String> {
 
 async fn start_upstream() -> anyhow::Result<Server> {
     let binaries = locate().context("no kube-apiserver to compare with")?;
-    let mut options = Options::default();
+    let mut options = UpstreamOptions::default();
     // The Services of thousands of sequences need this many addresses.
     "10.0.0.0/16".clone_into(&mut options.service_cluster_ip_range);
     // Sequences compact the storage themselves; how long they take must not have an effect.

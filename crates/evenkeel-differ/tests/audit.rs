@@ -15,7 +15,7 @@ use evenkeel_differ::generate::shared;
 use evenkeel_differ::{
     KnownDifferences, RunOptions, Sequence, Server, StepResponse, canonical, compare, run,
 };
-use evenkeel_upstream::{Cluster, Options, locate};
+use evenkeel_upstream::{Cluster, UpstreamOptions, locate};
 use regex::Regex;
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ async fn audit_events_are_those_of_kube_apiserver() {
     let folder = Folder::new();
     let (policy, log) = (folder.0.join("policy.yaml"), folder.0.join("audit.log"));
     std::fs::write(&policy, POLICY).unwrap();
-    let mut options = Options::default();
+    let mut options = UpstreamOptions::default();
     options.apiserver_flags = vec![
         format!("--audit-policy-file={}", policy.display()),
         format!("--audit-log-path={}", log.display()),

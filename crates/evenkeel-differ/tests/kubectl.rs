@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use evenkeel_apiserver::ApiServer;
-use evenkeel_upstream::{Cluster, Options, locate};
+use evenkeel_upstream::{Cluster, UpstreamOptions, locate};
 use regex::Regex;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ async fn kubectl_applies_patches_edits_and_prunes_as_with_kube_apiserver() {
         return eprintln!("skipped: kubectl is not installed");
     };
     let folder = Folder::new();
-    let real = Cluster::start(&binaries, &Options::default()).await.unwrap();
+    let real = Cluster::start(&binaries, &UpstreamOptions::default()).await.unwrap();
     let upstream = run(&kubectl, real.kubeconfig(), &folder.0.join("upstream")).await;
 
     let server = ApiServer::builder().build().await.unwrap();

@@ -289,7 +289,7 @@ impl BackendKind {
             }
             Self::Real(binaries) => {
                 let controllers = !api_only && binaries.kube_controller_manager.is_some();
-                let mut options = evenkeel_upstream::Options::default();
+                let mut options = evenkeel_upstream::UpstreamOptions::default();
                 options.controllers = controllers;
                 let cluster =
                     Box::new(evenkeel_upstream::Cluster::start(&binaries, &options).await?);

@@ -363,7 +363,7 @@ async fn crd_is_accepted_and_enforced_by_a_real_kube_apiserver() {
             return;
         }
     };
-    let options = evenkeel_upstream::Options::default();
+    let options = evenkeel_upstream::UpstreamOptions::default();
     let cluster = evenkeel_upstream::Cluster::start(&binaries, &options).await.unwrap();
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
     let options = KubeConfigOptions::default();

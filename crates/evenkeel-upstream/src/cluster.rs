@@ -24,7 +24,7 @@ use crate::locate::Binaries;
 /// Options of an upstream cluster.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
+pub struct UpstreamOptions {
     /// The CIDR range of Service cluster IPs.
     pub service_cluster_ip_range: String,
     /// Additional flags for kube-apiserver; a later flag overrides an earlier one.
@@ -35,7 +35,7 @@ pub struct Options {
     pub startup_timeout: Duration,
 }
 
-impl Default for Options {
+impl Default for UpstreamOptions {
     fn default() -> Self {
         Self {
             service_cluster_ip_range: "10.0.0.0/24".to_owned(),
@@ -86,7 +86,7 @@ pub struct Cluster {
     apiserver: Option<ProcessGuard>,
     etcd: ProcessGuard,
     binaries: Binaries,
-    options: Options,
+    options: UpstreamOptions,
     address: SocketAddr,
     etcd_address: SocketAddr,
     credentials: Credentials,
@@ -105,7 +105,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If one of them does not start; the error contains the end of its log.
-    pub async fn start(binaries: &Binaries, options: &Options) -> Result<Self, StartError> {
+    pub async fn start(binaries: &Binaries, options: &UpstreamOptions) -> Result<Self, StartError> {
         let mut attempt = 1;
         loop {
             match Self::attempt(binaries, options).await {
@@ -119,7 +119,7 @@ impl Cluster {
         }
     }
 
-    async fn attempt(binaries: &Binaries, options: &Options) -> Result<Self, StartError> {
+    async fn attempt(binaries: &Binaries, options: &UpstreamOptions) -> Result<Self, StartError> {
         if options.controllers && binaries.kube_controller_manager.is_none() {
             return Err(StartError::NoControllers);
         }
@@ -227,7 +227,12 @@ impl Drop for Cluster {
 }
 
 /// Returns the flags that envtest starts kube-apiserver with.
-fn apiserver_flags(certificates: &Path, etcd: &str, port: u16, options: &Options) -> Vec<String> {
+fn apiserver_flags(
+    certificates: &Path,
+    etcd: &str,
+    port: u16,
+    options: &UpstreamOptions,
+) -> Vec<String> {
     let file = |name: &str| certificates.join(name).display().to_string();
     let mut flags = vec![
         "--allow-privileged=true".to_owned(),

@@ -21,7 +21,7 @@ mod locate;
 mod build;
 
 pub use build::{BuildError, ETCD_VERSION, KUBERNETES_VERSION, build};
-pub use cluster::{Cluster, Options, StartError};
+pub use cluster::{Cluster, StartError, UpstreamOptions};
 pub use etcd::EtcdError;
 pub use guard::{ProcessGuard, SpawnError};
 pub use locate::{Binaries, LocateError, Program, cache_dir, locate, locate_any_release};

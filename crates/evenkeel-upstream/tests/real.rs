@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use evenkeel_upstream::client::Client;
-use evenkeel_upstream::{Binaries, Cluster, KUBERNETES_VERSION, Options, locate};
+use evenkeel_upstream::{Binaries, Cluster, KUBERNETES_VERSION, UpstreamOptions, locate};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ async fn request(client: &Client, method: &str, path: &str, body: Value) -> anyh
 
 fn versions(binaries: &Binaries) -> anyhow::Result<()> {
     block_on(async {
-        let cluster = Cluster::start(binaries, &Options::default()).await?;
+        let cluster = Cluster::start(binaries, &UpstreamOptions::default()).await?;
         let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
         let version = request(&client, "GET", "/version", Value::Null).await?;
         let server_version = version["gitVersion"].as_str().unwrap_or_default();
@@ -120,7 +120,7 @@ fn controllers(binaries: &Binaries) -> anyhow::Result<()> {
         return Ok(());
     }
     block_on(async {
-        let mut options = Options::default();
+        let mut options = UpstreamOptions::default();
         options.controllers = true;
         let cluster = Cluster::start(binaries, &options).await?;
         let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
@@ -159,7 +159,7 @@ fn controllers(binaries: &Binaries) -> anyhow::Result<()> {
 
 fn compaction(binaries: &Binaries) -> anyhow::Result<()> {
     block_on(async {
-        let mut cluster = Cluster::start(binaries, &Options::default()).await?;
+        let mut cluster = Cluster::start(binaries, &UpstreamOptions::default()).await?;
         let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
         let collection = "/api/v1/namespaces/default/configmaps";
         let mut old = String::new();
@@ -197,7 +197,7 @@ enum Termination {
 fn run_child() -> ExitCode {
     let held = block_on(async {
         let binaries = locate()?;
-        let cluster = Cluster::start(&binaries, &Options::default()).await?;
+        let cluster = Cluster::start(&binaries, &UpstreamOptions::default()).await?;
         let client = Client::connect(cluster.address(), cluster.credentials(), 1).await?;
         let watch = Request::get("/api/v1/namespaces?watch=1").body(Full::new(Bytes::new()))?;
         let _watch = client.send(watch).await?;

@@ -25,7 +25,7 @@ async fn all_scenarios_pass_on_a_real_kube_apiserver() {
             return;
         }
     };
-    let options = evenkeel_upstream::Options::default();
+    let options = evenkeel_upstream::UpstreamOptions::default();
     let cluster = evenkeel_upstream::Cluster::start(&binaries, &options).await.unwrap();
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
     let mut config =

@@ -213,7 +213,7 @@ async fn a_real_kube_apiserver_calls_the_webhooks() {
         Ok(binaries) => binaries,
         Err(reason) => return eprintln!("skipped 2 stories: {reason}"),
     };
-    let options = evenkeel_upstream::Options::default();
+    let options = evenkeel_upstream::UpstreamOptions::default();
     let cluster = evenkeel_upstream::Cluster::start(&binaries, &options).await.unwrap();
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
     let mut config =

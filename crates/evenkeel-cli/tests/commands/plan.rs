@@ -131,7 +131,7 @@ fn plan_for_a_real_kube_apiserver_has_no_other_writes() {
         }
     };
     // Its processes end with this value.
-    let options = evenkeel_upstream::Options::default();
+    let options = evenkeel_upstream::UpstreamOptions::default();
     let cluster = block_on(evenkeel_upstream::Cluster::start(&binaries, &options)).unwrap();
     let dir = TempDir::new("plan-real");
     let kubeconfig = dir.kubeconfig();
