@@ -1,7 +1,7 @@
 //! RBAC: decides requests by the roles and bindings that are stored.
 //!
-//! The hooks of the four kinds keep the index current as part of each write, so a binding is
-//! effective when its create returns.
+//! The store calls the hooks of the four kinds with each commit, so a binding is effective before its
+//! create returns.
 
 mod escalation;
 mod policy;
@@ -12,13 +12,13 @@ mod tests;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use serde_json::Value;
 
 pub(crate) use self::escalation::uncovered;
 use self::policy::Policy;
-pub(crate) use self::policy::{Kind, Missing, RoleRef};
+pub(crate) use self::policy::{Content, Kind, Missing, RoleRef};
 use crate::authz::{Attributes, Authorizer, Decision, PolicyRule, Rules};
 use crate::identity::{Identity, MASTERS};
+use crate::storage::Key;
 
 /// The RBAC authorizer. Clones share one policy.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,8 @@ pub(crate) struct Rbac(Arc<RwLock<Policy>>);
 
 impl Rbac {
     /// Inserts or replaces a role or binding.
-    pub(crate) fn put(&self, kind: Kind, object: &Value) {
-        self.0.write().put(kind, object);
+    pub(crate) fn put(&self, kind: Kind, key: &Key, content: Content) {
+        self.0.write().put(kind, key, content);
     }
 
     /// Grants rules to a user in all namespaces, without a binding.
@@ -36,8 +36,8 @@ impl Rbac {
     }
 
     /// Removes a role or binding.
-    pub(crate) fn remove(&self, kind: Kind, namespace: &str, name: &str) {
-        self.0.write().remove(kind, namespace, name);
+    pub(crate) fn remove(&self, kind: Kind, key: &Key) {
+        self.0.write().remove(kind, key.namespace(), key.name());
     }
 
     /// Returns the rules of `user` in `namespace`, and why some are missing.

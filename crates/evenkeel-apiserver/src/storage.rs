@@ -8,7 +8,8 @@
 //! - an event is visible only after its commit, in revision order;
 //! - a list is exact at its revision, whatever is written meanwhile; it can be repeated or
 //!   continued as long as the window covers that revision;
-//! - a watcher receives every event after its start, or an error.
+//! - a watcher receives every event after its start, or an error;
+//! - an observer of a table is called with every event, in revision order, before it is visible.
 //!
 //! Without a data directory there are no threads and nothing waits: writes complete immediately,
 //! which keeps simulations in virtual time deterministic.
@@ -34,6 +35,7 @@ use self::durable::Committer;
 pub use self::durable::{Durability, OpenError};
 pub use self::key::Key;
 pub use self::record::{Event, Measure, Record, UnsavedRecord};
+pub use self::state::Observer;
 use self::state::State;
 pub use self::strings::{Labels, Strings};
 pub use self::table::{Page, Range, Table};

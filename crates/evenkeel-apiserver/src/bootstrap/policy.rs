@@ -15,7 +15,6 @@ use self::reconcile::Reconciled;
 use crate::codec;
 use crate::context::{Core, RequestContext};
 use crate::pipeline;
-use crate::rbac::Kind;
 use crate::registry::resource::{Part, Resource};
 use crate::request::delete_options::DeleteOptions;
 use crate::request::route::Verb;
@@ -54,19 +53,12 @@ pub(super) async fn run(core: &Arc<Core>) -> Result<(), Status> {
         let line: Line = serde_json::from_str(line).map_err(Status::internal)?;
         let Some(resource) = core.builtin(GROUP, &line.resource) else { continue };
         let key = Key::new(&line.namespace, &line.name);
-        let kind = match line.resource.as_str() {
-            "roles" => Kind::Role,
-            "clusterroles" => Kind::ClusterRole,
-            "rolebindings" => Kind::RoleBinding,
-            _ => Kind::ClusterRoleBinding,
-        };
         let object = line.object(core, &resource.kind);
         if let Some(record) = resource.table.get(&key)
             && keeps_existing(core, &resource, &record, &object).await?
         {
             continue;
         }
-        core.rbac.put(kind, &object);
         let unsaved = codec::to_unsaved_record(&resource, object)?;
         writes.push(async move { resource.table.create(key, unsaved).await });
     }

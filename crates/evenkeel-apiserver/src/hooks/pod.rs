@@ -5,9 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::stored;
-use crate::context::{Core, HookFuture, Hooks, RequestContext};
+use crate::context::{Core, HookFuture, Hooks};
 use crate::nodes::PodsByNode;
-use crate::registry::resource::Resource;
 use crate::status::Status;
 use crate::storage::Record;
 
@@ -32,52 +31,36 @@ impl Hooks for Pods {
         requested.or(own).unwrap_or(DEFAULT_SECONDS)
     }
 
-    fn after_write<'a>(
-        &'a self,
-        cx: &'a RequestContext,
-        record: &'a Record,
-    ) -> Option<HookFuture<'a>> {
-        self.add(&cx.resource, record);
-        None
-    }
-
-    fn after_delete<'a>(
-        &'a self,
-        cx: &'a RequestContext,
-        _: &'a Value,
-        record: &'a Record,
-    ) -> Option<HookFuture<'a>> {
-        if let (Some(by_node), Some(node)) = (&self.by_node, node(&cx.resource, record)) {
-            by_node.remove(node, &record.key);
-            // Another pod of the same name may have been bound in the meantime.
-            if let Some(next) = cx.resource.table.get(&record.key) {
-                self.add(&cx.resource, &next);
-            }
-        }
-        None
-    }
-
+    /// Also indexes all later writes, in the order of their commits.
     fn restore<'a>(&'a self, core: &'a Arc<Core>) -> Option<HookFuture<'a, Result<(), Status>>> {
+        let by_node = self.by_node.clone()?;
         Some(Box::pin(async move {
             let Some(resource) = core.builtin("", "pods") else { return Ok(()) };
-            for record in stored(core, "", "pods")? {
-                self.add(&resource, &record);
+            let mut selectable = resource.selectable.iter();
+            let Some(at) = selectable.position(|field| &**field == "spec.nodeName") else {
+                return Ok(());
+            };
+            let observed = by_node.clone();
+            resource.table.observe(Box::new(move |event| {
+                let pod = &event.record;
+                match node(at, pod) {
+                    Some(node) if event.deleted => observed.remove(node, &pod.key),
+                    Some(node) => observed.add(node, &pod.key),
+                    None => {}
+                }
+            }));
+            for pod in stored(core, "", "pods")? {
+                if let Some(node) = node(at, &pod) {
+                    by_node.add(node, &pod.key);
+                }
             }
             Ok(())
         }))
     }
 }
 
-impl Pods {
-    fn add(&self, resource: &Resource, record: &Record) {
-        if let (Some(by_node), Some(node)) = (&self.by_node, node(resource, record)) {
-            by_node.add(node, &record.key);
-        }
-    }
-}
-
-/// Returns the node that a pod is bound to. It is a selectable field, so the pod is not decoded.
-fn node<'a>(resource: &Resource, pod: &'a Record) -> Option<&'a str> {
-    let at = resource.selectable.iter().position(|field| &**field == "spec.nodeName")?;
+/// Returns the node that a pod is bound to: its selectable field at this position, so that the pod is
+/// not decoded.
+fn node(at: usize, pod: &Record) -> Option<&str> {
     pod.fields.get(at).filter(|node| !node.is_empty())
 }

@@ -1,5 +1,8 @@
 //! Roles and bindings: kept current in the RBAC authorizer, and protected from privilege escalation.
 //!
+//! The authorizer's index is updated by the store, not by the requests: of concurrent writes the last
+//! one counts, and a revocation is in effect although the request that made it was dropped.
+//!
 //! A user can create or update a role only with permissions that the user has, or with the verb
 //! `escalate` on it; and bind a role only with its permissions, or with the verb `bind` on it.
 
@@ -9,11 +12,10 @@ use serde_json::Value;
 
 use super::stored;
 use crate::authz::{Attributes, Decision, PolicyRule, ResourceAttributes};
-use crate::codec;
 use crate::context::{Core, HookFuture, Hooks, RequestContext, Reservation};
 use crate::identity::MASTERS;
 use crate::object::Metadata as _;
-use crate::rbac::{Kind, Missing, RoleRef};
+use crate::rbac::{Content, Kind, Missing, Rbac, RoleRef};
 use crate::registry::resource::Part;
 use crate::status::{GroupResource, Status};
 use crate::storage::Record;
@@ -48,36 +50,29 @@ impl Hooks for RbacObjects {
         Ok(None)
     }
 
-    fn after_write<'a>(
-        &'a self,
-        cx: &'a RequestContext,
-        record: &'a Record,
-    ) -> Option<HookFuture<'a>> {
-        if let Ok(object) = codec::value(&cx.resource, record) {
-            cx.core.rbac.put(self.kind, &object);
-        }
-        None
-    }
-
-    fn after_delete<'a>(
-        &'a self,
-        cx: &'a RequestContext,
-        _: &'a Value,
-        record: &'a Record,
-    ) -> Option<HookFuture<'a>> {
-        cx.core.rbac.remove(self.kind, record.key.namespace(), record.key.name());
-        None
-    }
-
+    /// Also indexes all later writes, in the order of their commits.
     fn restore<'a>(&'a self, core: &'a Arc<Core>) -> Option<HookFuture<'a, Result<(), Status>>> {
         Some(Box::pin(async move {
             let Some(resource) = core.builtin(GROUP, self.plural) else { return Ok(()) };
+            let (kind, rbac) = (self.kind, core.rbac.clone());
+            resource.table.observe(Box::new(move |event| match event.deleted {
+                false => index(&rbac, kind, &event.record),
+                true => rbac.remove(kind, &event.record.key),
+            }));
             for record in stored(core, GROUP, self.plural)? {
-                core.rbac.put(self.kind, &codec::value(&resource, &record)?);
+                index(&core.rbac, self.kind, &record);
             }
             Ok(())
         }))
     }
+}
+
+fn index(rbac: &Rbac, kind: Kind, record: &Record) {
+    let content = serde_json::from_slice(&record.body).unwrap_or_else(|error| {
+        tracing::error!(%error, object = %record.key, "invalid role or binding");
+        Content::default()
+    });
+    rbac.put(kind, &record.key, content);
 }
 
 impl RbacObjects {

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::authz::PolicyRule;
 use crate::identity::Identity;
-use crate::object::Metadata as _;
+use crate::storage::Key;
 
 /// The four kinds of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,38 @@ pub(crate) enum Kind {
     ClusterRole,
     RoleBinding,
     ClusterRoleBinding,
+}
+
+/// What decisions need of a role or binding.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Content {
+    /// Rules that do not decode grant nothing.
+    #[serde(deserialize_with = "valid")]
+    rules: Vec<PolicyRule>,
+    #[serde(deserialize_with = "valid_or_default")]
+    role_ref: RoleRef,
+    #[serde(deserialize_with = "valid")]
+    subjects: Vec<Subject>,
+}
+
+/// Reads a list without the elements that do not decode.
+fn valid<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let values = Value::deserialize(deserializer)?;
+    let values = values.as_array().into_iter().flatten();
+    Ok(values.filter_map(|value| T::deserialize(value).ok()).collect())
+}
+
+fn valid_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    Ok(T::deserialize(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
 /// All roles and bindings.
@@ -102,21 +135,19 @@ impl Subject {
 
 impl Policy {
     /// Inserts or replaces an object.
-    pub(super) fn put(&mut self, kind: Kind, object: &Value) {
-        let (namespace, name) = (object.meta_str("namespace"), object.meta_str("name"));
+    pub(super) fn put(&mut self, kind: Kind, key: &Key, content: Content) {
+        let (namespace, name) = (key.namespace(), key.name());
         match kind {
             Kind::Role | Kind::ClusterRole => {
                 let roles = self.roles.entry(namespace.to_owned()).or_default();
-                roles.insert(name.to_owned(), PolicyRule::of_role(object).into());
+                roles.insert(name.to_owned(), content.rules.into());
             }
             Kind::RoleBinding | Kind::ClusterRoleBinding => {
-                let subjects = object.get("subjects").and_then(Value::as_array);
-                let subjects = subjects.into_iter().flatten();
                 let binding = Binding {
                     namespace: namespace.to_owned(),
                     name: name.to_owned(),
-                    role: RoleRef::of(object),
-                    subjects: subjects.filter_map(|it| Subject::deserialize(it).ok()).collect(),
+                    role: content.role_ref,
+                    subjects: content.subjects,
                 };
                 let bindings = self.bindings.entry(namespace.to_owned()).or_default();
                 bindings.remove(name);

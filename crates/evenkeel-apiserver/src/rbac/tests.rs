@@ -1,6 +1,6 @@
 //! Decisions by roles and bindings.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::authz::ResourceAttributes;
@@ -18,25 +18,19 @@ fn decide(rbac: &Rbac, user: &Identity, verb: &str, namespace: &str, name: &str)
     rbac.decide(&Attributes { user, verb, path: "", resource: Some(resource) })
 }
 
+fn put(rbac: &Rbac, kind: Kind, (namespace, name): (&str, &str), content: Value) {
+    rbac.put(kind, &Key::new(namespace, name), serde_json::from_value(content).unwrap());
+}
+
 fn reader(rbac: &Rbac, kind: Kind, namespace: &str) {
-    rbac.put(
-        kind,
-        &json!({
-            "metadata": {"name": "reader", "namespace": namespace},
-            "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}],
-        }),
-    );
+    let rule = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
+    put(rbac, kind, (namespace, "reader"), json!({"rules": [rule]}));
 }
 
 fn bind(rbac: &Rbac, kind: Kind, namespace: &str, role: &str, subject: &Value) {
-    rbac.put(
-        kind,
-        &json!({
-            "metadata": {"name": "readers", "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": "reader"},
-            "subjects": [subject],
-        }),
-    );
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": "reader"});
+    let content = json!({"roleRef": role, "subjects": [subject]});
+    put(rbac, kind, (namespace, "readers"), content);
 }
 
 #[test]
@@ -60,9 +54,9 @@ fn role_bindings_grant_in_their_namespace_only() {
         &json!({"kind": "Group", "name": "ops"}),
     );
     assert_eq!(decide(&rbac, &eve, "get", "other", "web"), Decision::Allow);
-    rbac.remove(Kind::ClusterRoleBinding, "", "readers");
+    rbac.remove(Kind::ClusterRoleBinding, &Key::new("", "readers"));
     assert_eq!(decide(&rbac, &eve, "get", "other", "web"), denied);
-    rbac.remove(Kind::RoleBinding, "shop", "readers");
+    rbac.remove(Kind::RoleBinding, &Key::new("shop", "readers"));
     assert_eq!(decide(&rbac, &bob, "get", "shop", "web"), denied);
     assert!(rbac.0.read().is_empty_of_bindings());
 }

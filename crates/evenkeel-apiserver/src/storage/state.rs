@@ -29,7 +29,11 @@ pub(super) struct State {
     oldest: u64,
     live: usize,
     live_cost: usize,
+    observer: Option<Observer>,
 }
+
+/// A function that is called with each event of a table.
+pub type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// Events in revision order, and the waiters for new ones.
 pub(super) struct EventLog {
@@ -73,7 +77,12 @@ impl State {
             oldest: compacted,
             live: 0,
             live_cost: 0,
+            observer: None,
         }
+    }
+
+    pub(super) fn set_observer(&mut self, observer: Observer) {
+        self.observer = Some(observer);
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&Arc<Record>> {
@@ -101,6 +110,9 @@ impl State {
 
     /// Makes a committed event visible. Returns the waiters to notify after the lock is released.
     pub(super) fn apply(&mut self, event: Arc<Event>) -> [Option<Arc<Notify>>; 2] {
+        if let Some(observe) = &self.observer {
+            observe(&event);
+        }
         self.update_slot(&event);
         self.log_cost += event.cost;
         let namespaces = match self.namespaces.get_mut(event.record.key.namespace()) {

@@ -7,7 +7,9 @@ use parking_lot::{Mutex, RwLock};
 
 use super::state::{Bounds, NamespaceRange, State};
 use super::write::Change;
-use super::{Compacted, Inner, Key, ReadError, Record, Shared, UnsavedRecord, Watcher, WriteError};
+use super::{
+    Compacted, Inner, Key, Observer, ReadError, Record, Shared, UnsavedRecord, Watcher, WriteError,
+};
 
 /// Keys visited per lock acquisition, so that a long list does not block writers.
 const CHUNK: usize = 512;
@@ -202,6 +204,16 @@ impl Table {
     /// If `after` is compacted.
     pub fn watch(&self, namespace: Option<&str>, after: u64) -> Result<Watcher, Compacted> {
         Watcher::new(self.store.shared.clone(), self.inner.clone(), namespace, after)
+    }
+
+    /// Calls `observer` with every event from now on, in revision order, before it is visible and
+    /// before its write completes; also if the future of the write was dropped. Replaces the last
+    /// observer.
+    ///
+    /// It runs under the lock of the table, on the thread that commits: it must be short, and must
+    /// not use the store.
+    pub fn observe(&self, observer: Observer) {
+        self.inner.state.write().set_observer(observer);
     }
 
     /// Returns the number of objects.

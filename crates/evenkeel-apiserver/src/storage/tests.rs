@@ -114,6 +114,24 @@ fn update_and_delete_need_the_expected_revision() {
 }
 
 #[test]
+fn an_observer_is_called_with_every_event_in_revision_order() {
+    let (store, seen) = (store(8), Arc::<Mutex<Vec<String>>>::default());
+    let table = store.table("pods");
+    create(&table, "a/before");
+    let log = seen.clone();
+    table.observe(Box::new(move |event| {
+        let change = if event.deleted { "-" } else { "+" };
+        log.lock().push(format!("{change}{}@{}", event.record.key, event.revision()));
+    }));
+    create(&table, "a/x");
+    create(&store.table("nodes"), "y");
+    update(&table, "a/x");
+    now(table.update(key("a/x"), 1, unsaved(0))).unwrap_err();
+    delete(&table, "a/x");
+    assert_eq!(*seen.lock(), ["+a/x@3", "+a/x@5", "-a/x@6"]);
+}
+
+#[test]
 fn a_deletion_returns_the_last_state_under_its_own_revision() {
     let table = store(8).table("pods");
     create(&table, "a/x");
