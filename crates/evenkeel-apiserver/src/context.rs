@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::audit::AuditTrail;
+use crate::commits::Commits;
 use crate::flow_control::{Flow, Seats};
 use crate::identity::Identity;
 use crate::offload::{self, Cancellation};
@@ -53,6 +54,8 @@ pub(crate) struct RequestContext {
     pub(crate) identity: Identity,
     pub(crate) warnings: Warnings,
     pub(crate) audit: AuditTrail,
+    /// The parts of the request that are not cancelled with it.
+    pub(crate) commits: Commits,
     /// When webhooks must have responded.
     pub(crate) deadline: Instant,
     /// Set for requests through a socket.
@@ -115,6 +118,7 @@ impl RequestContext {
             identity: Identity::apiserver(),
             warnings: Warnings::default(),
             audit: AuditTrail::default(),
+            commits: Commits::default(),
             deadline: webhook_deadline(),
             shutdown_signal: None,
             remote: None,
@@ -137,6 +141,7 @@ impl RequestContext {
             identity: self.identity.clone(),
             warnings: self.warnings.clone(),
             audit: self.audit.clone(),
+            commits: self.commits.clone(),
             deadline: self.deadline,
             shutdown_signal: self.shutdown_signal.clone(),
             remote: self.remote.clone(),

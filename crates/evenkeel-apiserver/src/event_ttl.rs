@@ -73,7 +73,7 @@ impl EventTtl {
 
     /// Removes a deleted event from the index.
     pub(crate) fn forget(&self, event: &Record) {
-        self.index.lock().remove(&event.key);
+        self.index.lock().remove(&event.key, event.revision);
     }
 
     fn next_due(&self) -> Option<Instant> {
@@ -82,17 +82,24 @@ impl EventTtl {
 }
 
 impl Index {
-    /// Adds an event or moves it. Returns whether it is the first to expire.
+    /// Adds an event or moves it. Returns whether it is the first to expire. Concurrent writes may
+    /// end in any order: a later revision stays.
     fn insert(&mut self, key: Key, due: Instant, revision: u64) -> bool {
-        self.remove(&key);
+        self.remove(&key, revision);
+        if self.by_key.contains_key(&key) {
+            return false;
+        }
         self.by_time.insert((due, key.clone()));
         let is_first = self.by_time.first().is_some_and(|(_, first)| *first == key);
         self.by_key.insert(key, (due, revision));
         is_first
     }
 
-    fn remove(&mut self, key: &Key) {
-        if let Some((due, _)) = self.by_key.remove(key) {
+    /// Removes an event unless it has a later revision.
+    fn remove(&mut self, key: &Key, revision: u64) {
+        let Some((due, indexed)) = self.by_key.get(key).copied() else { return };
+        if indexed <= revision {
+            self.by_key.remove(key);
             self.by_time.remove(&(due, key.clone()));
         }
     }
@@ -104,9 +111,9 @@ impl Index {
             return None;
         }
         let key = key.clone();
-        let revision = self.by_key.get(&key).map(|(_, revision)| *revision);
-        self.remove(&key);
-        Some((key, revision?))
+        let (_, revision) = self.by_key.get(&key).copied()?;
+        self.remove(&key, revision);
+        Some((key, revision))
     }
 }
 
@@ -142,5 +149,27 @@ async fn expire(owner: &impl Owner) {
             Ok(_) | Err(WriteError::Conflict(_)) => {}
             Err(error) => tracing::warn!(%error, "cannot delete an expired event"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_revision_counts_in_whatever_order_its_writes_end() {
+        let (key, due) = (Key::new("default", "e"), Instant::now());
+        let mut index = Index::default();
+        index.insert(key.clone(), due, 7);
+        index.insert(key.clone(), due, 6);
+        assert_eq!(index.pop(due), Some((key.clone(), 7)));
+
+        index.insert(key.clone(), due, 9);
+        index.remove(&key, 8);
+        assert_eq!(index.pop(due), Some((key.clone(), 9)), "it was created again after revision 8");
+
+        index.insert(key.clone(), due, 10);
+        index.remove(&key, 11);
+        assert_eq!(index.pop(due), None);
     }
 }

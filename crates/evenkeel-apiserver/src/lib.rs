@@ -58,6 +58,8 @@ mod openapi;
 #[doc(hidden)]
 pub mod storage;
 
+mod commits;
+
 mod compactor;
 
 // Shared by all of the above.

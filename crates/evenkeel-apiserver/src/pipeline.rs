@@ -233,6 +233,8 @@ async fn delete_if(
             }
             Deletion::MarkAndRemove(marked) => {
                 let marked = Admitted::by_server(marked);
+                // Nothing else would delete an object that is only marked.
+                let _section = cx.commits.begin();
                 match persist::store(cx, &current, marked, options.dry_run).await? {
                     Some(Persisted::Stored(record)) => {
                         Some(persist::remove_marked(cx, name, record).await?)

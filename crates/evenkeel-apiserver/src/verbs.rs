@@ -17,6 +17,7 @@ use http::{Method, Response};
 
 use crate::audit::AuditTrail;
 use crate::body::Body;
+use crate::commits::Commits;
 use crate::context::Core;
 use crate::context::{Remote, RequestContext, Warnings, webhook_deadline};
 use crate::pipeline::encode::{self, Reply};
@@ -60,6 +61,7 @@ where
         identity,
         warnings: Warnings::default(),
         audit,
+        commits: Commits::default(),
         deadline: webhook_deadline(),
         shutdown_signal: routed.parts.extensions.remove(),
         remote,
@@ -160,7 +162,20 @@ fn list_bytes(cx: &RequestContext) -> Option<usize> {
     Some(if limit > 0 && limit < objects { bytes / objects * limit } else { bytes })
 }
 
+/// Executes a verb. A write that is being committed completes although the request is dropped.
 async fn execute(
+    cx: &Arc<RequestContext>,
+    output: negotiate::Output,
+    body: &Bytes,
+) -> Result<Reply, Status> {
+    if matches!(cx.verb, Verb::Get | Verb::List | Verb::Watch) {
+        return execute_attached(cx, output, body).await;
+    }
+    let (shared, body) = (cx.clone(), body.clone());
+    cx.commits.complete(async move { execute_attached(&shared, output, &body).await }).await
+}
+
+async fn execute_attached(
     cx: &RequestContext,
     output: negotiate::Output,
     body: &Bytes,

@@ -133,7 +133,9 @@ pub(crate) trait Hooks: Send + Sync {
         None
     }
 
-    /// Runs after a create or update is committed, as part of the write.
+    /// Runs after a create or update is committed, as part of the write; also if its request is
+    /// dropped. The hooks of concurrent writes run in any order: what depends on the order of commits
+    /// observes the table instead, or reads it again.
     fn after_write<'a>(
         &'a self,
         cx: &'a RequestContext,

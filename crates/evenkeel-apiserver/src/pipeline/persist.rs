@@ -3,6 +3,9 @@
 //! The only place with optimistic concurrency: a write is committed only if the object has not
 //! changed since [`current`] read it. Otherwise the functions return `None`, and the caller repeats
 //! the stages before on the new version.
+//!
+//! From the commit to the end of the hooks after it, a write is not cancelled: a store on disk commits
+//! it whether or not the request waits for that.
 
 use std::sync::Arc;
 
@@ -97,6 +100,7 @@ pub(crate) async fn create(
 
 /// Releases what admission has reserved for a write that is not committed.
 async fn release(cx: &RequestContext, charge: Option<Box<dyn Reservation>>) {
+    let _section = cx.commits.begin();
     if let Some(release) = charge.and_then(|charge| charge.release(cx)) {
         release.await;
     }
@@ -127,12 +131,14 @@ async fn store_new(
     set_meta(&mut object, "resourceVersion", None);
     let object = conversion::to_storage(&cx.core, resource, object).await?;
     let unsaved = check_size(codec::to_unsaved_record(resource, object)?)?;
+    let section = cx.commits.begin();
     match resource.table.create(key, unsaved).await {
         Ok(record) => {
             if let Some(reservation) = reservation {
                 reservation.commit(None, &record);
             }
             after_write(cx, &record).await;
+            drop(section);
             stored(cx, record).await
         }
         Err(WriteError::Exists(existing)) => Err(already_exists(resource, &existing)),
@@ -206,12 +212,14 @@ async fn store_over(
     if may_be_unchanged && codec::is_unchanged(&unsaved, record) && !always {
         return Ok(Some(Persisted::Stored(current.view.clone())));
     }
+    let section = cx.commits.begin();
     match resource.table.update(record.key.clone(), record.revision, unsaved).await {
         Ok(record) => {
             if let Some(reservation) = reservation {
                 reservation.commit(Some(&current.value), &record);
             }
             after_write(cx, &record).await;
+            drop(section);
             stored(cx, record).await.map(Some)
         }
         // A concurrent write won.
@@ -245,12 +253,14 @@ pub(crate) async fn remove(
         return Ok(Some(Persisted::Value(last.unwrap_or_else(|| current.value.clone()))));
     }
     let record = &current.record;
+    let section = cx.commits.begin();
     // Watchers receive the stored state, as with etcd.
     match cx.resource.table.delete(record.key.clone(), record.revision, None).await {
         Ok(deleted) => {
             if let Some(hook) = cx.hooks.after_delete(cx, &current.value, &deleted) {
                 hook.await;
             }
+            drop(section);
             match last {
                 Some(last) => Ok(Some(Persisted::Value(last))),
                 None => stored(cx, deleted).await.map(Some),

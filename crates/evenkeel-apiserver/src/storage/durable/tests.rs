@@ -2,6 +2,8 @@
 
 mod crashes;
 
+mod dropped_requests;
+
 mod model;
 
 use std::fs::{self, File};
