@@ -5,6 +5,7 @@
 
 mod escalation;
 mod policy;
+mod role;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use parking_lot::RwLock;
 pub(crate) use self::escalation::uncovered;
 use self::policy::Policy;
 pub(crate) use self::policy::{Content, Kind, Missing, RoleRef};
+use self::role::Request;
 use crate::authz::{Attributes, Authorizer, Decision, PolicyRule, Rules};
 use crate::identity::{Identity, MASTERS};
 use crate::storage::Key;
@@ -49,19 +51,13 @@ impl Rbac {
             if !seen.iter().any(|other| Arc::ptr_eq(other, binding)) {
                 seen.push(binding.clone());
                 match found {
-                    Ok(found) => rules.extend_from_slice(found),
+                    Ok(role) => rules.extend_from_slice(&role.rules),
                     Err(missing) => errors.push(missing.to_string()),
                 }
             }
             true
         });
         (rules, errors)
-    }
-
-    fn is_granted(&self, attributes: &Attributes<'_>) -> bool {
-        let policy = self.0.read();
-        let granted = policy.granted.get(&attributes.user.user);
-        granted.is_some_and(|rules| rules.iter().any(|rule| rule.allows(attributes)))
     }
 
     /// Returns the rules of the role of a binding in `namespace`.
@@ -91,18 +87,20 @@ impl Authorizer for Rbac {
         if attributes.user.is_in(MASTERS) {
             return Decision::Allow;
         }
-        if self.is_granted(attributes) {
+        let (request, policy) = (Request::new(attributes), self.0.read());
+        let granted = policy.granted.get(&attributes.user.user);
+        if granted.is_some_and(|rules| rules.iter().any(|rule| rule.allows(attributes))) {
             return Decision::Allow;
         }
         let (mut allowed, mut errors) = (false, Vec::new());
-        let namespace = attributes.resource.as_ref().map_or("", |resource| resource.namespace);
-        self.0.read().visit(attributes.user, namespace, |_, rules| {
-            match rules {
-                Ok(rules) => allowed = rules.iter().any(|rule| rule.allows(attributes)),
+        policy.visit(attributes.user, namespace_of(attributes), |_, role| {
+            match role {
+                Ok(role) => allowed = role.allows(&request),
                 Err(missing) => errors.push(missing),
             }
             !allowed
         });
+        drop(policy);
         if allowed { Decision::Allow } else { Decision::Deny(deny_reason(&errors)) }
     }
 
@@ -110,10 +108,9 @@ impl Authorizer for Rbac {
         if attributes.user.is_in(MASTERS) {
             return None;
         }
-        let mut reason = None;
-        let namespace = attributes.resource.as_ref().map_or("", |resource| resource.namespace);
-        self.0.read().visit(attributes.user, namespace, |binding, rules| {
-            if rules.is_ok_and(|rules| rules.iter().any(|rule| rule.allows(attributes))) {
+        let (request, mut reason) = (Request::new(attributes), None);
+        self.0.read().visit(attributes.user, namespace_of(attributes), |binding, role| {
+            if role.is_ok_and(|role| role.allows(&request)) {
                 let source = binding.describe(attributes.user);
                 reason = Some(format!("RBAC: allowed by {source}"));
             }
@@ -127,6 +124,10 @@ impl Authorizer for Rbac {
         let error = if errors.is_empty() { String::new() } else { aggregate(errors) };
         Rules { rules, error, incomplete: false }
     }
+}
+
+fn namespace_of<'a>(attributes: &Attributes<'a>) -> &'a str {
+    attributes.resource.map_or("", |resource| resource.namespace)
 }
 
 fn deny_reason(errors: &[Missing]) -> String {

@@ -1,14 +1,16 @@
 //! The roles and bindings of the cluster, indexed by subject: a decision costs a lookup for the user
-//! and for each of its groups, however many bindings there are.
+//! and for each of its groups, and visits the bindings that name them.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::role::{Role, Roles};
 use crate::authz::PolicyRule;
 use crate::identity::Identity;
 use crate::storage::Key;
@@ -57,20 +59,19 @@ where
 /// All roles and bindings.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
-    /// By namespace and name; ClusterRoles have no namespace.
-    roles: HashMap<String, HashMap<String, Arc<[PolicyRule]>>>,
+    roles: Roles,
     /// By namespace; ClusterRoleBindings have none.
-    bindings: HashMap<String, Bindings>,
+    bindings: HashMap<String, Bindings, RandomState>,
     /// By user, without bindings.
-    pub(super) granted: HashMap<String, Vec<PolicyRule>>,
+    pub(super) granted: HashMap<String, Vec<PolicyRule>, RandomState>,
 }
 
 /// The bindings of one namespace, or of the cluster.
 #[derive(Debug, Default)]
 struct Bindings {
-    by_name: HashMap<String, Arc<Binding>>,
-    by_user: HashMap<String, Vec<Arc<Binding>>>,
-    by_group: HashMap<String, Vec<Arc<Binding>>>,
+    by_name: HashMap<String, Arc<Binding>, RandomState>,
+    by_user: HashMap<String, Vec<Arc<Binding>>, RandomState>,
+    by_group: HashMap<String, Vec<Arc<Binding>>, RandomState>,
 }
 
 /// A RoleBinding, or a ClusterRoleBinding without a namespace.
@@ -79,6 +80,8 @@ pub(super) struct Binding {
     namespace: String,
     name: String,
     role: RoleRef,
+    /// The slot of the role; `None` if the kind of the reference is unknown.
+    slot: Option<usize>,
     subjects: Vec<Subject>,
 }
 
@@ -104,6 +107,23 @@ impl RoleRef {
     /// Returns the role of a binding.
     pub(crate) fn of(binding: &Value) -> Self {
         binding.get("roleRef").and_then(|role| Self::deserialize(role).ok()).unwrap_or_default()
+    }
+
+    /// Returns the namespace of the role, given that of the binding; `None` if the kind is unknown.
+    fn namespace<'a>(&self, binding_namespace: &'a str) -> Option<&'a str> {
+        match self.kind.as_str() {
+            "Role" => Some(binding_namespace),
+            "ClusterRole" => Some(""),
+            _ => None,
+        }
+    }
+
+    fn missing(&self) -> Missing {
+        match self.kind.as_str() {
+            "Role" => Missing::Role(self.name.clone()),
+            "ClusterRole" => Missing::ClusterRole(self.name.clone()),
+            _ => Missing::Kind(self.kind.clone()),
+        }
     }
 }
 
@@ -138,19 +158,16 @@ impl Policy {
     pub(super) fn put(&mut self, kind: Kind, key: &Key, content: Content) {
         let (namespace, name) = (key.namespace(), key.name());
         match kind {
-            Kind::Role | Kind::ClusterRole => {
-                let roles = self.roles.entry(namespace.to_owned()).or_default();
-                roles.insert(name.to_owned(), content.rules.into());
-            }
+            Kind::Role | Kind::ClusterRole => self.roles.put(namespace, name, content.rules),
             Kind::RoleBinding | Kind::ClusterRoleBinding => {
-                let binding = Binding {
-                    namespace: namespace.to_owned(),
-                    name: name.to_owned(),
-                    role: content.role_ref,
-                    subjects: content.subjects,
-                };
+                let Content { role_ref: role, subjects, .. } = content;
+                // Before the last version is removed, so that the slot of the same role stays.
+                let of_role = role.namespace(namespace);
+                let slot = of_role.map(|of_role| self.roles.bind(of_role, &role.name));
+                self.remove(kind, namespace, name);
+                let (own, name) = (namespace.to_owned(), name.to_owned());
+                let binding = Binding { namespace: own, name, role, slot, subjects };
                 let bindings = self.bindings.entry(namespace.to_owned()).or_default();
-                bindings.remove(name);
                 bindings.insert(Arc::new(binding));
             }
         }
@@ -159,20 +176,17 @@ impl Policy {
     /// Removes an object.
     pub(super) fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
         match kind {
-            Kind::Role | Kind::ClusterRole => {
-                if let Some(roles) = self.roles.get_mut(namespace) {
-                    roles.remove(name);
-                    if roles.is_empty() {
-                        self.roles.remove(namespace);
-                    }
-                }
-            }
+            Kind::Role | Kind::ClusterRole => self.roles.remove(namespace, name),
             Kind::RoleBinding | Kind::ClusterRoleBinding => {
-                if let Some(bindings) = self.bindings.get_mut(namespace) {
-                    bindings.remove(name);
-                    if bindings.by_name.is_empty() {
-                        self.bindings.remove(namespace);
-                    }
+                let Some(bindings) = self.bindings.get_mut(namespace) else { return };
+                let removed = bindings.remove(name);
+                if bindings.by_name.is_empty() {
+                    self.bindings.remove(namespace);
+                }
+                if let Some(Binding { role, namespace, .. }) = removed.as_deref()
+                    && let Some(of_role) = role.namespace(namespace)
+                {
+                    self.roles.unbind(of_role, &role.name);
                 }
             }
         }
@@ -184,37 +198,26 @@ impl Policy {
         role: &RoleRef,
         namespace: &str,
     ) -> Result<Arc<[PolicyRule]>, Missing> {
-        let namespace = match role.kind.as_str() {
-            "Role" => namespace,
-            "ClusterRole" => "",
-            _ => return Err(Missing::Kind(role.kind.clone())),
-        };
-        let found = self.roles.get(namespace).and_then(|roles| roles.get(&role.name));
-        found.cloned().ok_or_else(|| match role.kind.as_str() {
-            "Role" => Missing::Role(role.name.clone()),
-            _ => Missing::ClusterRole(role.name.clone()),
-        })
+        let found =
+            role.namespace(namespace).and_then(|of_role| self.roles.get(of_role, &role.name));
+        found.map(|found| found.rules.clone()).ok_or_else(|| role.missing())
     }
 
-    /// Calls `visit` with the rules of each binding that applies to `user` in `namespace` or in the
+    /// Calls `visit` with the role of each binding that applies to `user` in `namespace` or in the
     /// cluster, until it returns false.
     pub(super) fn visit(
         &self,
         user: &Identity,
         namespace: &str,
-        mut visit: impl FnMut(&Arc<Binding>, Result<&[PolicyRule], Missing>) -> bool,
+        mut visit: impl FnMut(&Arc<Binding>, Result<&Role, Missing>) -> bool,
     ) {
         let scopes = [Some(""), Some(namespace).filter(|namespace| !namespace.is_empty())];
         for bindings in scopes.into_iter().flatten().filter_map(|scope| self.bindings.get(scope)) {
             let groups = user.groups.iter().filter_map(|group| bindings.by_group.get(group));
             let users = bindings.by_user.get(&user.user);
             for binding in users.into_iter().chain(groups).flatten() {
-                let rules = self.rules_of(&binding.role, &binding.namespace);
-                let more = match rules {
-                    Ok(rules) => visit(binding, Ok(&rules)),
-                    Err(missing) => visit(binding, Err(missing)),
-                };
-                if !more {
+                let role = binding.slot.and_then(|slot| self.roles.at(slot));
+                if !visit(binding, role.ok_or_else(|| binding.role.missing())) {
                     return;
                 }
             }
@@ -242,8 +245,8 @@ impl Bindings {
         self.by_name.insert(binding.name.clone(), binding);
     }
 
-    fn remove(&mut self, name: &str) {
-        let Some(binding) = self.by_name.remove(name) else { return };
+    fn remove(&mut self, name: &str) -> Option<Arc<Binding>> {
+        let binding = self.by_name.remove(name)?;
         for subject in &binding.subjects {
             let user = subject.user(&binding.namespace);
             let (index, key) = match &user {
@@ -257,6 +260,7 @@ impl Bindings {
                 }
             }
         }
+        Some(binding)
     }
 }
 
@@ -303,7 +307,7 @@ impl Binding {
 
 #[cfg(test)]
 impl Policy {
-    pub(super) fn is_empty_of_bindings(&self) -> bool {
-        self.bindings.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.bindings.is_empty() && self.roles.is_empty()
     }
 }

@@ -58,7 +58,8 @@ fn role_bindings_grant_in_their_namespace_only() {
     assert_eq!(decide(&rbac, &eve, "get", "other", "web"), denied);
     rbac.remove(Kind::RoleBinding, &Key::new("shop", "readers"));
     assert_eq!(decide(&rbac, &bob, "get", "shop", "web"), denied);
-    assert!(rbac.0.read().is_empty_of_bindings());
+    rbac.remove(Kind::ClusterRole, &Key::new("", "reader"));
+    assert!(rbac.0.read().is_empty());
 }
 
 #[test]
@@ -119,4 +120,69 @@ fn granted_rules_apply_to_their_user_without_a_binding() {
     assert_ne!(decide(&rbac, &bob, "list", "shop", ""), Decision::Allow);
     let eve = Identity::authenticated("eve", ["dev"]);
     assert_ne!(decide(&rbac, &eve, "get", "shop", "web"), Decision::Allow);
+}
+
+#[test]
+fn a_binding_follows_its_role_as_that_is_deleted_and_created() {
+    let rbac = Rbac::default();
+    let bob = Identity::authenticated("bob", ["dev"]);
+    let user = json!({"kind": "User", "name": "bob"});
+    bind(&rbac, Kind::RoleBinding, "shop", "Role", &user);
+    // Another role must not take its place.
+    reader(&rbac, Kind::ClusterRole, "");
+    assert_ne!(decide(&rbac, &bob, "get", "shop", "web"), Decision::Allow);
+    reader(&rbac, Kind::Role, "shop");
+    assert_eq!(decide(&rbac, &bob, "get", "shop", "web"), Decision::Allow);
+    let role = Key::new("shop", "reader");
+    rbac.remove(Kind::Role, &role);
+    put(&rbac, Kind::Role, ("other", "reader"), json!({"rules": []}));
+    assert_ne!(decide(&rbac, &bob, "get", "shop", "web"), Decision::Allow);
+    reader(&rbac, Kind::Role, "shop");
+    bind(&rbac, Kind::RoleBinding, "shop", "Role", &user);
+    assert_eq!(decide(&rbac, &bob, "get", "shop", "web"), Decision::Allow);
+    put(&rbac, Kind::Role, ("shop", "reader"), json!({"rules": []}));
+    assert_ne!(decide(&rbac, &bob, "get", "shop", "web"), Decision::Allow);
+}
+
+#[test]
+fn decisions_are_those_of_the_rules() {
+    let rules = json!([
+        {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log"]},
+        {"verbs": ["*"], "apiGroups": ["apps"], "resources": ["*/scale"]},
+        {"verbs": ["watch"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["get"], "apiGroups": [""], "resources": ["*/*"]},
+        {"verbs": ["get", "post"], "nonResourceURLs": ["/healthz", "/logs/*"]},
+    ]);
+    let names = ["", "*", "pods", "deployments", "log", "scale", "status"];
+    let user = Identity::authenticated("bob", ["dev"]);
+    for rule in rules.as_array().unwrap() {
+        let rbac = Rbac::default();
+        put(&rbac, Kind::ClusterRole, ("", "reader"), json!({"rules": [rule]}));
+        let bob = json!({"kind": "User", "name": "bob"});
+        bind(&rbac, Kind::ClusterRoleBinding, "", "ClusterRole", &bob);
+        let [rule] = &PolicyRule::of_role(&json!({"rules": [rule]}))[..] else { panic!() };
+        let check = |attributes: &Attributes<'_>| {
+            let allowed = rbac.decide(attributes) == Decision::Allow;
+            assert_eq!(allowed, rule.allows(attributes), "{rule:?} {attributes:?}");
+        };
+        for verb in ["get", "list", "watch", "create", "post", "*"] {
+            for path in ["/healthz", "/logs/a", "/metrics"] {
+                check(&Attributes { user: &user, verb, path, resource: None });
+            }
+            for group in ["", "apps", "*"] {
+                for resource in names {
+                    for subresource in names {
+                        let resource = ResourceAttributes {
+                            group,
+                            resource,
+                            subresource,
+                            ..ResourceAttributes::default()
+                        };
+                        let resource = Some(resource);
+                        check(&Attributes { user: &user, verb, path: "", resource });
+                    }
+                }
+            }
+        }
+    }
 }
