@@ -3,6 +3,10 @@
 
 mod namespace_lifecycle;
 
+mod namespace_exists;
+
+mod anti_affinity;
+
 mod limit_ranger;
 
 mod service_account;
@@ -11,11 +15,15 @@ mod node_restriction;
 
 mod taint_nodes_by_condition;
 
+mod always_pull_images;
+
 mod pod_security;
 
 mod priority;
 
 mod default_toleration_seconds;
+
+mod extended_resource_toleration;
 
 mod default_class;
 
@@ -29,9 +37,13 @@ mod certificates;
 
 mod owner_references;
 
+mod deny_service_external_ips;
+
 mod pod_topology_labels;
 
 mod resource_quota;
+
+mod always_deny;
 
 mod convert;
 
@@ -51,8 +63,8 @@ use self::policy::Policies;
 use self::webhook::Webhooks;
 use crate::context::{Chain, Plugin};
 
-/// All admission plugins of kube-apiserver 1.36. Those that are not implemented can be disabled,
-/// too.
+/// All admission plugins of kube-apiserver 1.36. Those without an effect here have none upstream,
+/// either, because their API or feature gate is disabled by default; [`NOT_IMPLEMENTED`] excepted.
 const UPSTREAM: &[&str] = &[
     "AlwaysAdmit",
     "AlwaysDeny",
@@ -99,8 +111,27 @@ const UPSTREAM: &[&str] = &[
 
 /// Plugins that run only if they are enabled. ServiceAccount is one of them because a server without
 /// controllers has no account `default`.
-const OFF_BY_DEFAULT: &[&str] =
-    &["NodeRestriction", "OwnerReferencesPermissionEnforcement", "ServiceAccount"];
+const OFF_BY_DEFAULT: &[&str] = &[
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "DenyServiceExternalIPs",
+    "ExtendedResourceToleration",
+    "LimitPodHardAntiAffinityTopology",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "ServiceAccount",
+];
+
+/// Plugins that cannot be enabled: a server that accepts them would allow what they reject.
+const NOT_IMPLEMENTED: &[&str] = &[
+    "EventRateLimit",
+    "ImagePolicyWebhook",
+    "PodNodeSelector",
+    "PodResizeValidator",
+    "PodTolerationRestriction",
+];
 
 /// Which plugins run, by upstream's names.
 #[derive(Clone, Debug, Default)]
@@ -121,10 +152,15 @@ impl Selection {
                 ));
             }
         }
-        match self.enabled.iter().find(|name| self.disabled.contains(*name)) {
-            None => Ok(()),
-            Some(both) => Err(format!(
+        if let Some(both) = self.enabled.iter().find(|name| self.disabled.contains(*name)) {
+            return Err(format!(
                 "[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"
+            ));
+        }
+        match self.enabled.iter().find(|name| NOT_IMPLEMENTED.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "enable-admission-plugins plugin {name:?} is not implemented by Evenkeel"
             )),
         }
     }
@@ -139,7 +175,8 @@ impl Selection {
 ///
 /// # Errors
 ///
-/// If a name is not an upstream plugin; the message lists the known names.
+/// If a name is not an upstream plugin, with the known names in the message, or if an enabled plugin
+/// is not implemented.
 pub(crate) fn chain(
     selection: &Selection,
     policies: &Policies,
@@ -147,16 +184,27 @@ pub(crate) fn chain(
 ) -> Result<Chain, String> {
     selection.check()?;
     let all: Vec<(&'static str, Box<dyn Plugin>)> = vec![
+        ("NamespaceAutoProvision", Box::new(namespace_exists::NamespaceAutoProvision)),
         ("NamespaceLifecycle", Box::new(namespace_lifecycle::NamespaceLifecycle)),
+        ("NamespaceExists", Box::new(namespace_exists::NamespaceExists)),
+        (
+            "LimitPodHardAntiAffinityTopology",
+            Box::new(anti_affinity::LimitPodHardAntiAffinityTopology),
+        ),
         ("LimitRanger", Box::new(limit_ranger::LimitRanger)),
         ("ServiceAccount", Box::new(service_account::ServiceAccount)),
         ("NodeRestriction", Box::new(node_restriction::NodeRestriction)),
         ("TaintNodesByCondition", Box::new(taint_nodes_by_condition::TaintNodesByCondition)),
+        ("AlwaysPullImages", Box::new(always_pull_images::AlwaysPullImages)),
         ("PodSecurity", Box::new(pod_security::PodSecurity)),
         ("Priority", Box::new(priority::Priority)),
         (
             "DefaultTolerationSeconds",
             Box::new(default_toleration_seconds::DefaultTolerationSeconds),
+        ),
+        (
+            "ExtendedResourceToleration",
+            Box::new(extended_resource_toleration::ExtendedResourceToleration),
         ),
         ("DefaultStorageClass", Box::new(default_class::STORAGE)),
         ("StorageObjectInUseProtection", Box::new(in_use_protection::StorageObjectInUseProtection)),
@@ -170,12 +218,14 @@ pub(crate) fn chain(
         ("CertificateSigning", Box::new(certificates::CertificateSigning)),
         ("CertificateSubjectRestriction", Box::new(certificates::CertificateSubjectRestriction)),
         ("DefaultIngressClass", Box::new(default_class::INGRESS)),
+        ("DenyServiceExternalIPs", Box::new(deny_service_external_ips::DenyServiceExternalIps)),
         ("PodTopologyLabels", Box::new(pod_topology_labels::PodTopologyLabels)),
         ("MutatingAdmissionPolicy", Box::new(policy::Mutating(policies.mutating.clone()))),
         ("MutatingAdmissionWebhook", Box::new(webhook::Mutating(webhooks.mutating.clone()))),
         ("ValidatingAdmissionPolicy", Box::new(policy::Validating(policies.validating.clone()))),
         ("ValidatingAdmissionWebhook", Box::new(webhook::Validating(webhooks.validating.clone()))),
         ("ResourceQuota", Box::new(resource_quota::ResourceQuota)),
+        ("AlwaysDeny", Box::new(always_deny::AlwaysDeny)),
     ];
     let enabled = all.into_iter().filter(|(name, _)| selection.runs(name));
     Ok(Chain::new(enabled.map(|(_, plugin)| plugin).collect()))

@@ -71,6 +71,11 @@ pub fn containers<'a>(pod: &'a Value, field: &str) -> impl Iterator<Item = &'a V
     found.into_iter().flatten()
 }
 
+/// Returns whether a resource is one that devices and operators add to nodes.
+pub fn is_extended_resource(name: &str) -> bool {
+    crate::validate::resources::is_extended(name)
+}
+
 /// Returns one of the lists of a container.
 pub fn of_container(container: &Value, kind: Kind) -> ResourceList {
     list(container.get("resources").and_then(|resources| resources.get(kind.field())))

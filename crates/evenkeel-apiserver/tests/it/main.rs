@@ -53,6 +53,8 @@ mod service_account;
 
 mod resource_quota;
 
+mod optional_plugins;
+
 mod pod_security;
 
 mod conversion;
