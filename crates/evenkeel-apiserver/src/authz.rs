@@ -160,6 +160,36 @@ impl Authorizer for Union {
     }
 }
 
+/// Allows everything to members of `system:masters`, and has no opinion about others.
+pub(crate) struct Privileged;
+
+impl Authorizer for Privileged {
+    fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        match attributes.user.is_in(MASTERS) {
+            true => Decision::Allow,
+            false => Decision::Deny(String::new()),
+        }
+    }
+
+    /// As upstream, its permissions are not shown as rules.
+    fn rules(&self, _: &Identity, _: &str) -> Rules {
+        Rules::default()
+    }
+}
+
+/// Allows nothing.
+pub(crate) struct AlwaysDeny;
+
+impl Authorizer for AlwaysDeny {
+    fn decide(&self, _: &Attributes<'_>) -> Decision {
+        Decision::Deny("Everything is forbidden.".to_owned())
+    }
+
+    fn rules(&self, _: &Identity, _: &str) -> Rules {
+        Rules::default()
+    }
+}
+
 /// An [`Authorizer`] that allows everything to authenticated users, and health checks to all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAuthenticated;

@@ -109,8 +109,8 @@ pub use authz::{
 pub use body::Body;
 pub use limits::Limits;
 pub use server::{
-    ApiServer, ApiServerBuilder, BuildError, Commit, FaultyBody, LegacyTokenSigner,
-    ListenerService, ServeError, ServerHandle, Service, StoredObject,
+    ApiServer, ApiServerBuilder, AuthorizationMode, BuildError, Commit, FaultyBody,
+    LegacyTokenSigner, ListenerService, ServeError, ServerHandle, Service, StoredObject,
 };
 pub use storage::{Durability, OpenError, Window};
 pub use tokens::ServiceAccountOptions;

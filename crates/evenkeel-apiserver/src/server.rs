@@ -31,6 +31,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::authorization::Authorization;
+pub use self::authorization::AuthorizationMode;
 pub use self::history::{Commit, StoredObject};
 pub use self::listener::{FaultyBody, ListenerService};
 pub use self::service::Service;
@@ -500,7 +501,7 @@ impl ApiServerBuilder {
         let service_cidr = allocator.cidr();
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
-        let pods = self.authorization.nodes.then(PodsByNode::default);
+        let pods = self.authorization.has_nodes().then(PodsByNode::default);
         let roles = !self.authorization.no_bootstrap_roles;
         let (policies, webhooks) = (Policies::default(), Webhooks::default());
         let limits = self.limits.unwrap_or_default();

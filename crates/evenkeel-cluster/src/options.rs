@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Clock;
-use evenkeel_apiserver::{ApiServer, LegacyTokenSigner};
+use evenkeel_apiserver::{ApiServer, AuthorizationMode, LegacyTokenSigner};
 use evenkeel_pki::certificates::Authority;
 
 use crate::kubelet::PodSimulations;
@@ -288,7 +288,8 @@ impl ClusterOptions {
         plugins.retain(|name| !self.disabled_admission_plugins.contains(*name));
         let migrates = !disabled(storage_version_migrator::NAME);
         let builder = match self.rbac {
-            true => ApiServer::builder().rbac().authorize_nodes(),
+            true => ApiServer::builder()
+                .authorization_modes([AuthorizationMode::Node, AuthorizationMode::Rbac]),
             false => ApiServer::builder().bootstrap_roles(false),
         };
         builder

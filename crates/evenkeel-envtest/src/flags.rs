@@ -58,6 +58,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// Flags that are valid each, but not together or not for this server.
+    #[error("{0}")]
+    Rejected(String),
     /// A positional argument.
     #[error("the command does not take any arguments, got {0:?}")]
     Positional(String),

@@ -1,7 +1,7 @@
 //! What authorizes the requests of a server.
 
 use super::ApiServerBuilder;
-use crate::authz::{AllowAuthenticated, Authorizer, Union};
+use crate::authz::{AllowAuthenticated, AlwaysDeny, Authorizer, Privileged, Union};
 use crate::nodes::{NodeAuthorizer, PodsByNode};
 use crate::rbac::Rbac;
 use crate::storage::Store;
@@ -9,37 +9,62 @@ use crate::storage::Store;
 /// What authorizes requests.
 #[derive(Default)]
 pub(super) struct Authorization {
-    mode: Mode,
-    /// Whether nodes are authorized by their pods.
-    pub(super) nodes: bool,
+    /// `None` if `modes` do.
+    other: Option<Box<dyn Authorizer>>,
+    /// In order; all authenticated users may do anything if empty.
+    modes: Vec<AuthorizationMode>,
     /// Whether the roles and bindings of kube-apiserver are left out.
     pub(super) no_bootstrap_roles: bool,
 }
 
-#[derive(Default)]
-enum Mode {
-    #[default]
-    AllowAuthenticated,
+/// An authorizer, by its name in kube-apiserver's `--authorization-mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AuthorizationMode {
+    /// Allows everything to authenticated users.
+    AlwaysAllow,
+    /// Allows nothing.
+    AlwaysDeny,
+    /// By the stored roles and bindings.
     Rbac,
-    Other(Box<dyn Authorizer>),
+    /// Nodes, by the pods that are bound to them.
+    Node,
 }
 
 impl Authorization {
-    /// Returns the authorizer; with `pods`, nodes are authorized, too.
+    /// Returns whether nodes are authorized by their pods.
+    pub(super) fn has_nodes(&self) -> bool {
+        self.other.is_none() && self.modes.contains(&AuthorizationMode::Node)
+    }
+
+    /// Returns the authorizer; `pods` are those of [`AuthorizationMode::Node`].
     pub(super) fn authorizer(
         self,
         store: &Store,
         rbac: &Rbac,
         pods: Option<&PodsByNode>,
     ) -> Box<dyn Authorizer> {
-        match (self.mode, pods) {
-            (Mode::AllowAuthenticated, _) => Box::new(AllowAuthenticated),
-            (Mode::Rbac, None) => Box::new(rbac.clone()),
-            (Mode::Rbac, Some(pods)) => {
-                let nodes = NodeAuthorizer::new(store.clone(), pods.clone(), rbac.clone());
-                Box::new(Union(vec![Box::new(nodes), Box::new(rbac.clone())]))
+        let authorizer = |mode: AuthorizationMode| -> Box<dyn Authorizer> {
+            match mode {
+                AuthorizationMode::AlwaysAllow => Box::new(AllowAuthenticated),
+                AuthorizationMode::AlwaysDeny => Box::new(AlwaysDeny),
+                AuthorizationMode::Rbac => Box::new(rbac.clone()),
+                AuthorizationMode::Node => {
+                    let pods = pods.cloned().unwrap_or_default();
+                    Box::new(NodeAuthorizer::new(store.clone(), pods, rbac.clone()))
+                }
             }
-            (Mode::Other(authorizer), _) => authorizer,
+        };
+        match (self.other, self.modes.as_slice()) {
+            (Some(other), _) => other,
+            (None, []) => authorizer(AuthorizationMode::AlwaysAllow),
+            // It allows everything to `system:masters` itself.
+            (None, [AuthorizationMode::Rbac]) => authorizer(AuthorizationMode::Rbac),
+            (None, modes) => {
+                let privileged: Box<dyn Authorizer> = Box::new(Privileged);
+                let modes = modes.iter().copied().map(authorizer);
+                Box::new(Union(std::iter::once(privileged).chain(modes).collect()))
+            }
         }
     }
 }
@@ -47,15 +72,18 @@ impl Authorization {
 impl ApiServerBuilder {
     /// Authorizes requests by the stored roles and bindings. By default authenticated users may do
     /// anything.
-    pub fn rbac(mut self) -> Self {
-        self.authorization.mode = Mode::Rbac;
-        self
+    pub fn rbac(self) -> Self {
+        self.authorization_modes([AuthorizationMode::Rbac])
     }
 
-    /// Also authorizes the requests of nodes, by the pods that are bound to them, as the mode
-    /// `Node` of kube-apiserver. Has an effect with [`rbac`](Self::rbac) only.
-    pub fn authorize_nodes(mut self) -> Self {
-        self.authorization.nodes = true;
+    /// Sets what authorizes requests: of several modes, the first that allows a request decides.
+    /// Members of `system:masters` may do anything in every mode.
+    pub fn authorization_modes(
+        mut self,
+        modes: impl IntoIterator<Item = AuthorizationMode>,
+    ) -> Self {
+        self.authorization.modes = modes.into_iter().collect();
+        self.authorization.other = None;
         self
     }
 
@@ -67,7 +95,7 @@ impl ApiServerBuilder {
 
     /// Sets another authorizer.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
-        self.authorization.mode = Mode::Other(Box::new(authorizer));
+        self.authorization.other = Some(Box::new(authorizer));
         self
     }
 }

@@ -1,7 +1,7 @@
 //! What kubelets may read and write: the Node authorizer and NodeRestriction.
 
-use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::identity::Identity;
+use evenkeel_apiserver::{ApiServer, AuthorizationMode};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -13,7 +13,8 @@ const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 async fn cluster() -> Cluster {
-    let builder = ApiServer::builder().seed(1).rbac().authorize_nodes();
+    let modes = [AuthorizationMode::Node, AuthorizationMode::Rbac];
+    let builder = ApiServer::builder().seed(1).authorization_modes(modes);
     Cluster::built(builder.enable_admission_plugins(["NodeRestriction"])).await
 }
 
@@ -276,4 +277,16 @@ async fn nodes_keep_their_own_leases() {
 async fn nodes_have_no_permissions_without_the_node_authorizer() {
     let cluster = Cluster::built(ApiServer::builder().seed(1).rbac()).await;
     get(&cluster, "n1", "/api/v1/services").await.expect(403);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_node_authorizer_alone_denies_others() {
+    let modes = [AuthorizationMode::Node];
+    let cluster = Cluster::built(ApiServer::builder().seed(1).authorization_modes(modes)).await;
+    cluster.post(NODES, json!({"metadata": {"name": "n1"}})).await.expect(201);
+    let own = format!("{NODES}/n1");
+    send_as(&cluster, "n1", Method::GET, &own, Value::Null).await.expect(200);
+    send_as(&cluster, "n2", Method::GET, &own, Value::Null).await.expect(403);
+    let bob = Identity::authenticated("bob", ["dev"]);
+    assert_eq!(cluster.send_as(bob, Method::GET, CONFIG_MAPS).await.status, 403);
 }

@@ -1,7 +1,7 @@
 //! Authorization by roles and bindings.
 
-use evenkeel_apiserver::ApiServer;
 use evenkeel_apiserver::identity::Identity;
+use evenkeel_apiserver::{ApiServer, AuthorizationMode};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -290,4 +290,22 @@ async fn access_reviews_give_the_reason() {
     let resource_rules = status["resourceRules"].as_array().unwrap();
     assert!(resource_rules.contains(&rules[0]), "{status}");
     assert_eq!(status["incomplete"], false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn always_deny_allows_members_of_system_masters_only() {
+    let built = |modes: &[AuthorizationMode]| {
+        Cluster::built(ApiServer::builder().seed(1).authorization_modes(modes.to_vec()))
+    };
+    let cluster = built(&[AuthorizationMode::AlwaysDeny]).await;
+    get(&cluster, CONFIG_MAPS).await.expect_error(
+        403,
+        "Forbidden",
+        "configmaps is forbidden: User \"bob\" cannot list resource \"configmaps\" in API group \
+         \"\" in the namespace \"default\": Everything is forbidden.",
+    );
+    get(&cluster, "/healthz").await.expect(403);
+    cluster.get(CONFIG_MAPS).await.expect(200);
+    let cluster = built(&[AuthorizationMode::AlwaysDeny, AuthorizationMode::AlwaysAllow]).await;
+    get(&cluster, CONFIG_MAPS).await.expect(200);
 }

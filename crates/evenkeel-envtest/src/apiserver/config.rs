@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
+use evenkeel_apiserver::AuthorizationMode;
 use evenkeel_apiserver::audit::LogOptions;
+use evenkeel_types::go::quote_list;
 
 use crate::flags::{self, Error, Flag, Flags};
 
@@ -48,8 +50,8 @@ pub struct ListenerConfig {
 pub struct ServerConfig {
     /// Whether requests without credentials are authenticated as `system:anonymous`.
     pub anonymous_auth: bool,
-    /// `RBAC`, `AlwaysAllow` and so on, in order.
-    pub authorization_modes: Vec<String>,
+    /// The authorizers, in order.
+    pub authorization_modes: Vec<AuthorizationMode>,
     /// Admission plugins to enable in addition to the default ones.
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable.
@@ -110,7 +112,7 @@ pub struct ServiceCidr {
 #[error("invalid CIDR address: {0}")]
 pub struct InvalidCidr(String);
 
-const ALWAYS_ALLOW: &str = "AlwaysAllow";
+const AUTHORIZATION_CONFIG: &str = "authorization-config";
 
 /// No name may start with `insecure-port`: envtest then assumes a server older than 1.24.
 pub(super) const FLAGS: &[Flag] = &[
@@ -144,7 +146,12 @@ pub(super) const FLAGS: &[Flag] = &[
         "Authenticate requests without credentials as system:anonymous. Default: true; always \
          false if --authorization-mode contains AlwaysAllow.",
     ),
-    Flag::value("authorization-mode", "strings", "Authorizers, in order. Default: AlwaysAllow."),
+    Flag::value(
+        "authorization-mode",
+        "strings",
+        "Authorizers, in order: AlwaysAllow, AlwaysDeny, Node, RBAC. Default: AlwaysAllow.",
+    ),
+    Flag::value(AUTHORIZATION_CONFIG, "file", "Rejected; use --authorization-mode."),
     Flag::value("enable-admission-plugins", "strings", "Admission plugins to enable."),
     Flag::value("disable-admission-plugins", "strings", "Admission plugins to disable."),
     Flag::value(
@@ -239,12 +246,9 @@ impl Config {
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
         };
-        let authorization_modes = match flags.list("authorization-mode") {
-            none if none.is_empty() => vec![ALWAYS_ALLOW.to_owned()],
-            given => given,
-        };
+        let authorization_modes = authorization_modes(flags)?;
         // Upstream disables anonymous authentication when the AlwaysAllow authorizer is used.
-        let always_allow = authorization_modes.iter().any(|mode| mode == ALWAYS_ALLOW);
+        let always_allow = authorization_modes.contains(&AuthorizationMode::AlwaysAllow);
         let settings = ServerConfig {
             anonymous_auth: flags.switch("anonymous-auth", true)? && !always_allow,
             authorization_modes,
@@ -284,6 +288,38 @@ impl Config {
         };
         Ok(Self { serving, settings })
     }
+}
+
+/// Reads the authorizers. Those that are not implemented are an error: without them, requests that
+/// they deny would be allowed.
+fn authorization_modes(flags: &Flags) -> Result<Vec<AuthorizationMode>, Error> {
+    const FLAG: &str = "authorization-mode";
+    if flags.text(AUTHORIZATION_CONFIG).is_some() {
+        let why = format!("--{AUTHORIZATION_CONFIG} is not supported by Evenkeel");
+        return Err(Error::Rejected(why));
+    }
+    let names = flags.list(FLAG);
+    let mut modes = Vec::new();
+    for name in &names {
+        let mode = match name.as_str() {
+            "AlwaysAllow" => AuthorizationMode::AlwaysAllow,
+            "AlwaysDeny" => AuthorizationMode::AlwaysDeny,
+            "Node" => AuthorizationMode::Node,
+            "RBAC" => AuthorizationMode::Rbac,
+            "ABAC" | "Webhook" => {
+                let why = format!("--{FLAG}={name} is not supported by Evenkeel");
+                return Err(Error::Rejected(why));
+            }
+            _ => return Err(Error::Rejected(format!("{FLAG} {name:?} is not a valid mode"))),
+        };
+        if modes.contains(&mode) {
+            let all = quote_list(names.iter().map(String::as_str));
+            let why = format!("{FLAG} {all} has mode specified more than once");
+            return Err(Error::Rejected(why));
+        }
+        modes.push(mode);
+    }
+    Ok(if modes.is_empty() { vec![AuthorizationMode::AlwaysAllow] } else { modes })
 }
 
 fn audit_log(flags: &Flags) -> Result<LogOptions, Error> {

@@ -32,15 +32,8 @@ async fn service(startup: Startup) -> Result<ListenerService, BuildError> {
         .tokens(tokens)
         .service_accounts(service_accounts)
         .anonymous_auth(settings.anonymous_auth)
+        .authorization_modes(settings.authorization_modes)
         .stop_with(stopping);
-    // As upstream, the first authorizer that allows a request decides.
-    let has = |mode: &str| settings.authorization_modes.iter().any(|other| other == mode);
-    if has("RBAC") && !has("AlwaysAllow") {
-        builder = builder.rbac();
-        if has("Node") {
-            builder = builder.authorize_nodes();
-        }
-    }
     for (api, enabled) in &settings.runtime_config {
         builder = builder.runtime_config(api, *enabled);
     }

@@ -38,9 +38,36 @@ fn envtest_command_line_is_parsed() {
         }
     );
     assert_eq!(config.settings.disable_admission_plugins, ["ServiceAccount"]);
-    assert_eq!(config.settings.authorization_modes, ["RBAC"]);
+    assert_eq!(config.settings.authorization_modes, [AuthorizationMode::Rbac]);
     assert_eq!(config.settings.service_account_issuers, ["https://127.0.0.1:37157/"]);
     assert!(config.settings.anonymous_auth);
+}
+
+#[test]
+fn authorizers_are_known_and_implemented() {
+    use AuthorizationMode::{AlwaysAllow, AlwaysDeny, Node, Rbac};
+    let modes = |flag: &str| config(&[flag]).map(|config| config.settings.authorization_modes);
+    assert_eq!(modes("--authorization-mode="), Ok(vec![AlwaysAllow]));
+    assert_eq!(modes("--authorization-mode=Node,RBAC"), Ok(vec![Node, Rbac]));
+    assert_eq!(modes("--authorization-mode=AlwaysDeny"), Ok(vec![AlwaysDeny]));
+    for (flag, expected) in [
+        ("--authorization-mode=Foo", r#"authorization-mode "Foo" is not a valid mode"#),
+        (
+            "--authorization-mode=RBAC,ABAC",
+            "--authorization-mode=ABAC is not supported by Evenkeel",
+        ),
+        (
+            "--authorization-mode=Webhook",
+            "--authorization-mode=Webhook is not supported by Evenkeel",
+        ),
+        ("--authorization-config=x", "--authorization-config is not supported by Evenkeel"),
+        (
+            "--authorization-mode=RBAC,RBAC",
+            r#"authorization-mode ["RBAC" "RBAC"] has mode specified more than once"#,
+        ),
+    ] {
+        assert_eq!(modes(flag).unwrap_err().to_string(), expected);
+    }
 }
 
 #[test]
