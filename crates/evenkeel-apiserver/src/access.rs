@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::report::{AccessReport, CountedAccess, MinimalRole};
 
-use crate::authz::Attributes;
+use crate::authz::{Attributes, Authorizer, Decision};
 
 /// The number of different accesses that are recorded.
 const MAX_ACCESSES: usize = 10_000;
@@ -155,6 +155,24 @@ impl AccessTrail {
     /// Returns the accesses of `user` with their requests.
     fn of(&self, user: &str) -> BTreeMap<Access, Requests> {
         self.0.lock().users.get(user).cloned().unwrap_or_default()
+    }
+}
+
+/// An authorizer whose decisions are recorded.
+pub(crate) struct Recording<'a> {
+    pub(crate) authorizer: &'a dyn Authorizer,
+    pub(crate) trail: &'a AccessTrail,
+    /// Which decisions are recorded: that a request is allowed, or that it is denied.
+    pub(crate) allowed: bool,
+}
+
+impl Authorizer for Recording<'_> {
+    fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+        let decision = self.authorizer.decide(attributes);
+        if (decision == Decision::Allow) == self.allowed {
+            self.trail.record(attributes, self.allowed);
+        }
+        decision
     }
 }
 

@@ -70,7 +70,8 @@ where
         let user = peer.as_ref().and_then(|peer| report_peer(peer, version, &authenticated));
         let remote = user.map(|user| Arc::new(Remote::new(user, queue_wait)));
         let audit = completion.get().map(Completion::trail).unwrap_or_default();
-        let impersonated = impersonate::impersonate(&*core.authorizer, authenticated?)?;
+        let impersonated =
+            impersonate::impersonate(&*core.authorizer, core.access.as_ref(), authenticated?)?;
         if let Some(constraint) = impersonated.impersonated_by() {
             audit.impersonated(&impersonated.identity, constraint);
         }

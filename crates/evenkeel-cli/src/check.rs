@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use evenkeel::kube::Api;
 use evenkeel::kube::api::DynamicObject;
+use evenkeel_apiserver::MinimalRole;
 use serde_json::{Value, json};
 
 use crate::apply;
@@ -29,7 +30,7 @@ Checked are the samples, against the schemas and rules of the CRDs, and the CRDs
 conventions of Kubernetes. With --against, the CRDs are compared with those in use: of a commit, or of
 the current cluster, whose objects are validated against the new CRDs as well. Nothing is written to
 the cluster. With --access, the permissions of the operator are compared with those that its tests
-used.
+used, and the roles that these needed are printed.
 
 Examples:
   evenkeel check
@@ -43,7 +44,8 @@ pub(crate) struct Check {
     /// What to compare the CRDs with: `cluster`, or COMMIT:FILE, a file that `evenkeel manifests` wrote
     #[arg(long, value_name = "WHAT")]
     against: Option<String>,
-    /// Directory that tests wrote the requests of the operator to, with EVENKEEL_TEST_ACCESS_DIR
+    /// Directory that the requests of the operator were written to: by tests with
+    /// EVENKEEL_TEST_ACCESS_DIR, or by `evenkeel dev --access`
     #[arg(long, value_name = "DIR")]
     access: Option<PathBuf>,
     /// Exit with code 1 also if there are only warnings
@@ -79,8 +81,11 @@ impl Finding {
 pub(crate) async fn run(check: &Check) -> anyhow::Result<()> {
     let (model, _) = manifests::describe(&check.source)?;
     let mut findings: Vec<_> = model.crds.iter().flat_map(conventions::check).collect();
+    let mut minimal = Vec::new();
     if let Some(directory) = &check.access {
-        findings.extend(permissions::check(&model, directory)?);
+        let (found, roles) = permissions::check(&model, directory)?;
+        findings.extend(found);
+        minimal = roles;
     }
     let old = match check.against.as_deref() {
         None => Vec::new(),
@@ -107,7 +112,26 @@ pub(crate) async fn run(check: &Check) -> anyhow::Result<()> {
             findings.extend(validator.validate(&place, &object).await);
         }
     }
+    print_roles(check, &minimal)?;
     report(check, &findings)
+}
+
+/// Prints the roles that the requests of the operator needed.
+fn print_roles(check: &Check, roles: &[MinimalRole]) -> anyhow::Result<()> {
+    if check.json && !roles.is_empty() {
+        return output::print(&format!("{}\n", json!({"minimal": roles})));
+    }
+    for role in roles {
+        let mut text = match &role.namespace {
+            None => "minimal ClusterRole:\n".to_owned(),
+            Some(namespace) => format!("minimal Role in namespace {namespace}:\n"),
+        };
+        for rule in &role.rules {
+            text.push_str(&format!("  {rule}\n"));
+        }
+        output::print(&text)?;
+    }
+    Ok(())
 }
 
 fn report(check: &Check, findings: &[Finding]) -> anyhow::Result<()> {

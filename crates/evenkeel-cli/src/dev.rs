@@ -4,6 +4,8 @@
 //! The cluster is part of this process, so its objects stay when the operator is started again. The
 //! operator runs with the permissions that `evenkeel manifests` renders for it.
 
+mod access;
+
 mod report;
 
 mod sources;
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use evenkeel_apiserver::AccessTrail;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -26,12 +29,14 @@ use crate::process::Running;
 use crate::signals::StopSignals;
 use crate::target::Connection;
 use crate::{account, apply, manifests, samples};
+use access::Accesses;
 use sources::Sources;
 
 #[derive(Args)]
 #[command(after_help = "\
 The objects in samples/ are created at the first start. kubectl works with the kubeconfig that is
-printed; `evenkeel why`, `queue`, `top` and `trigger` show what the operator does.
+printed; `evenkeel why`, `queue`, `top` and `trigger` show what the operator does. Requests that the
+permissions of the operator do not allow are printed.
 
 Example:
   evenkeel dev --persist .evenkeel")]
@@ -53,6 +58,9 @@ pub(crate) struct Dev {
     /// Run the operator as cluster administrator instead of its service account
     #[arg(long)]
     as_admin: bool,
+    /// Directory to write the requests of the operator to, for `evenkeel check --access`
+    #[arg(long, value_name = "DIR", conflicts_with = "as_admin")]
+    access: Option<PathBuf>,
     /// Arguments of the operator
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -77,6 +85,7 @@ struct Session<'a> {
     /// The kubeconfig of the operator.
     credentials: Option<PathBuf>,
     has_samples: bool,
+    accesses: Accesses,
 }
 
 pub(crate) async fn run(dev: &Dev) -> anyhow::Result<()> {
@@ -90,8 +99,10 @@ pub(crate) async fn run(dev: &Dev) -> anyhow::Result<()> {
     }
     let mut signals = StopSignals::install()?;
     let started = Instant::now();
+    let trail = AccessTrail::default();
+    let persist = dev.persist.as_deref();
     let cluster =
-        cluster::start::embedded(&dev.kubeconfig, dev.port, dev.persist.as_deref()).await?;
+        cluster::start::embedded(&dev.kubeconfig, dev.port, persist, trail.clone()).await?;
     progress(&format!("A Kubernetes 1.36 API is ready at {} ({:.1?}).", cluster.url(), {
         started.elapsed()
     }));
@@ -108,6 +119,7 @@ pub(crate) async fn run(dev: &Dev) -> anyhow::Result<()> {
         crds: Vec::new(),
         has_samples: dev.no_samples,
         credentials: None,
+        accesses: Accesses::new(trail, dev.access.as_deref()),
     };
     let result = tokio::select! {
         result = session.develop() => result,
@@ -123,6 +135,7 @@ pub(crate) async fn run(dev: &Dev) -> anyhow::Result<()> {
         // A second signal skips the graceful shutdown.
         () = signals.received() => {}
     }
+    session.accesses.write()?;
     result
 }
 
@@ -180,6 +193,8 @@ impl Session<'_> {
             evenkeel_pki::kubeconfig::write_atomically(&file, text.as_bytes(), 0o600)?;
             command.env("KUBECONFIG", &file);
             self.credentials = Some(file);
+            let (namespace, name) = (&settings.namespace, &model.name);
+            self.accesses.user = Some(format!("system:serviceaccount:{namespace}:{name}"));
         }
         command.args(&self.dev.arguments);
         command.env(socket::VARIABLE, &path).env("EVENKEEL_DEVELOPMENT", "1");
@@ -239,6 +254,7 @@ impl Session<'_> {
     }
 
     fn check_operator(&mut self) {
+        self.accesses.print_denied();
         let ended = self.operator.as_mut().and_then(Running::ended);
         if let Some(status) = ended {
             progress(&format!("The operator ended ({status}); a change starts it again."));

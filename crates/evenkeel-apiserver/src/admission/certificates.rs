@@ -7,7 +7,7 @@ use evenkeel_pki::x509::CertificateRequest;
 use evenkeel_types::go::Quoted;
 use serde_json::Value;
 
-use crate::authz::{self, Decision, ResourceAttributes};
+use crate::authz::{self, ResourceAttributes};
 use crate::context::{Attributes, Operation, Plugin};
 use crate::identity::MASTERS;
 use crate::status::Status;
@@ -89,23 +89,23 @@ fn signer(request: &Value) -> &str {
 
 /// Returns whether the user has a permission for a signer, by its name or for its whole domain.
 fn is_authorized(attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool {
-    let allowed = |name: &str| {
-        let decision = attributes.cx.core.authorizer.decide(&authz::Attributes {
-            user: &attributes.cx.identity,
-            verb,
-            path: "",
-            resource: Some(ResourceAttributes {
-                group: GROUP,
-                version: "*",
-                resource: "signers",
-                subresource: "",
-                namespace: "",
-                name,
-                selected_fields: &[],
-            }),
-        });
-        decision == Decision::Allow
-    };
-    let domain = signer.split('/').next().unwrap_or_default();
-    allowed(signer) || allowed(&format!("{domain}/*"))
+    let core = &attributes.cx.core;
+    let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
+    let [own, all] = [signer, &domain].map(|name| authz::Attributes {
+        user: &attributes.cx.identity,
+        verb,
+        path: "",
+        resource: Some(ResourceAttributes {
+            group: GROUP,
+            version: "*",
+            resource: "signers",
+            name,
+            ..ResourceAttributes::default()
+        }),
+    });
+    let allowed = core.decide_optional(&own) || core.decide_optional(&all);
+    if !allowed {
+        core.record_access(&own, false);
+    }
+    allowed
 }

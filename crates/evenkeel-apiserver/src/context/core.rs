@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::{Chain, Components, HookTable};
 use crate::access::AccessTrail;
 use crate::audit::Audit;
-use crate::authz::Authorizer;
+use crate::authz::{Attributes, Authorizer, Decision};
 use crate::clock_rng::ClockRng;
 use crate::compactor::Compactor;
 use crate::event_ttl::EventTtl;
@@ -50,6 +50,30 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Decides a check that is part of a request, and records it in the access trail.
+    pub(crate) fn decide(&self, check: &Attributes<'_>) -> Decision {
+        let decision = self.authorizer.decide(check);
+        self.record_access(check, decision == Decision::Allow);
+        decision
+    }
+
+    /// Returns whether a permission is granted without which the request may be allowed, too. It is
+    /// recorded only if it is granted: a denied one is not needed for all requests.
+    pub(crate) fn decide_optional(&self, check: &Attributes<'_>) -> bool {
+        let allowed = self.authorizer.decide(check) == Decision::Allow;
+        if allowed {
+            self.record_access(check, true);
+        }
+        allowed
+    }
+
+    /// Records a check in the access trail.
+    pub(crate) fn record_access(&self, check: &Attributes<'_>, allowed: bool) {
+        if let Some(trail) = &self.access {
+            trail.record(check, allowed);
+        }
+    }
+
     /// Returns what tokens are checked against now.
     pub(crate) fn authentication_state(&self) -> State<'_> {
         State { store: &self.store, now: self.clock_rng.now() }

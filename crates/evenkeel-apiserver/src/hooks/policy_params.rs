@@ -126,7 +126,13 @@ impl Required {
         };
         let attributes =
             Attributes { user: &cx.identity, verb, path: "", resource: Some(resource) };
-        cx.core.authorizer.decide(&attributes) == Decision::Allow
+        let allowed = cx.core.authorizer.decide(&attributes) == Decision::Allow;
+        // Recorded in the terms of a role: all namespaces and all names.
+        let all = |value| if value == "*" { "" } else { value };
+        let resource =
+            ResourceAttributes { namespace: all(namespace), name: all(name), ..resource };
+        cx.core.record_access(&Attributes { resource: Some(resource), ..attributes }, allowed);
+        allowed
     }
 }
 

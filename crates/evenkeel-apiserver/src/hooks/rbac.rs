@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::stored;
-use crate::authz::{Attributes, Decision, PolicyRule, ResourceAttributes};
+use crate::authz::{Attributes, PolicyRule, ResourceAttributes};
 use crate::context::{Core, HookFuture, Hooks, RequestContext, Reservation};
 use crate::identity::MASTERS;
 use crate::object::Metadata as _;
@@ -97,9 +97,24 @@ impl RbacObjects {
         object: &Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        if self.is_authorized(cx, "escalate", self.plural, cx.name()) {
+        let escalate = permission(cx, "escalate", self.plural, cx.name());
+        if cx.core.decide_optional(&escalate) {
             return Ok(());
         }
+        let covered = self.check_rules(cx, object, old);
+        if covered.is_err() {
+            cx.core.record_access(&escalate, false);
+        }
+        covered
+    }
+
+    /// Checks that the user has all permissions of a role.
+    fn check_rules(
+        &self,
+        cx: &RequestContext,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
         let confirm = |rules: &[PolicyRule]| {
             cx.core.rbac.confirm_no_escalation(&cx.identity, &cx.namespace, rules)
         };
@@ -119,7 +134,8 @@ impl RbacObjects {
             "ClusterRole" => Some("clusterroles"),
             _ => None,
         };
-        if plural.is_some_and(|plural| self.is_authorized(cx, "bind", plural, &role.name)) {
+        let bind = plural.map(|plural| permission(cx, "bind", plural, &role.name));
+        if bind.as_ref().is_some_and(|bind| cx.core.decide_optional(bind)) {
             return Ok(());
         }
         let rules =
@@ -130,26 +146,13 @@ impl RbacObjects {
                 }
                 Missing::Kind(_) => Status::without_reason(500, missing.to_string()),
             })?;
-        cx.core
-            .rbac
-            .confirm_no_escalation(&cx.identity, &cx.namespace, &rules)
-            .map_err(|why| self.forbidden(object, &why))
-    }
-
-    /// Returns whether the user has this verb on a role.
-    fn is_authorized(&self, cx: &RequestContext, verb: &str, plural: &str, name: &str) -> bool {
-        let resource = ResourceAttributes {
-            group: GROUP,
-            version: "*",
-            resource: plural,
-            subresource: "",
-            namespace: &cx.namespace,
-            name,
-            selected_fields: &[],
-        };
-        let attributes =
-            Attributes { user: &cx.identity, verb, path: "", resource: Some(resource) };
-        cx.core.authorizer.decide(&attributes) == Decision::Allow
+        let checked = cx.core.rbac.confirm_no_escalation(&cx.identity, &cx.namespace, &rules);
+        checked.map_err(|why| {
+            if let Some(bind) = &bind {
+                cx.core.record_access(bind, false);
+            }
+            self.forbidden(object, &why)
+        })
     }
 
     fn forbidden(&self, object: &Value, why: &str) -> Status {
@@ -159,6 +162,25 @@ impl RbacObjects {
     fn group_resource(&self) -> GroupResource<'static> {
         GroupResource { group: GROUP, resource: self.plural }
     }
+}
+
+/// Returns the attributes of a verb on a role.
+fn permission<'a>(
+    cx: &'a RequestContext,
+    verb: &'a str,
+    resource: &'a str,
+    name: &'a str,
+) -> Attributes<'a> {
+    let namespace = &*cx.namespace;
+    let resource = ResourceAttributes {
+        group: GROUP,
+        version: "*",
+        resource,
+        namespace,
+        name,
+        ..ResourceAttributes::default()
+    };
+    Attributes { user: &cx.identity, verb, path: "", resource: Some(resource) }
 }
 
 fn has_aggregation_rule(role: &Value) -> bool {

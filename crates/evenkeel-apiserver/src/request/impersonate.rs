@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName};
 
 use super::authenticate::Authenticated;
 use super::authorize::{attributes, forbidden};
+use crate::access::{AccessTrail, Recording};
 use crate::authz::{Attributes, Authorizer, Decision, ResourceAttributes};
 use crate::identity::{
     ANONYMOUS, AUTHENTICATED, Identity, MASTERS, UNAUTHENTICATED, service_account,
@@ -36,9 +37,10 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// With at least this many values, a constrained mode authorizes the wildcard first.
 const WILDCARD_THRESHOLD: usize = 4;
 
-/// Replaces the identity of a request that impersonates a user.
+/// Replaces the identity of a request that impersonates a user, and records the checks in the trail.
 pub(crate) fn impersonate(
     authorizer: &dyn Authorizer,
+    trail: Option<&AccessTrail>,
     mut request: Authenticated,
 ) -> Result<Authenticated, Status> {
     let Some(requested) = take_requested(&mut request.routed.parts.headers)? else {
@@ -48,7 +50,16 @@ pub(crate) fn impersonate(
     let method = parts.method.as_str().to_ascii_lowercase();
     let attributes =
         attributes(&request.identity, &request.routed.route, &method, parts.uri.path());
-    let (impersonated, mode) = authorize_any_mode(authorizer, &requested, &attributes)?;
+    let authorized = authorize_any_mode(authorizer, &requested, &attributes);
+    if let Some(trail) = trail {
+        // Of the modes that were tried, the one that allows the request counts; if none does, the
+        // legacy one, which needs the fewest permissions.
+        let mode = authorized.as_ref().map_or(&LEGACY, |(_, mode)| *mode);
+        let recording = Recording { authorizer, trail, allowed: authorized.is_ok() };
+        // Its outcome is known.
+        let _ = mode.check(&recording, &requested, &attributes);
+    }
+    let (impersonated, mode) = authorized?;
     let constraint = mode.constraint();
     tracing::debug!(
         requestor = request.identity.user,
@@ -140,8 +151,10 @@ const MODES: [Mode; 5] = [
             node(requested).is_none() && service_account(&requested.user).is_none()
         },
     },
-    Mode { name: "", covers: |_, _| true },
+    LEGACY,
 ];
+
+const LEGACY: Mode = Mode { name: "", covers: |_, _| true };
 
 fn only_user(requested: &Identity) -> bool {
     requested.uid.is_empty() && requested.groups.is_empty() && requested.extra.is_empty()

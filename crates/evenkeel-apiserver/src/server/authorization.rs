@@ -70,9 +70,13 @@ impl Authorization {
 }
 
 impl ApiServerBuilder {
-    /// Authorizes requests by the stored roles and bindings. By default authenticated users may do
+    /// Authorizes requests by the stored roles and bindings, unless the
+    /// [modes](Self::authorization_modes) contain that already. By default authenticated users may do
     /// anything.
     pub fn rbac(self) -> Self {
+        if self.authorization.modes.contains(&AuthorizationMode::Rbac) {
+            return self;
+        }
         self.authorization_modes([AuthorizationMode::Rbac])
     }
 

@@ -142,11 +142,16 @@ fn subject(review: &Value) -> Identity {
     let text = |path: &str| review.pointer(path).and_then(Value::as_str).unwrap_or("").to_owned();
     let groups = review.pointer("/spec/groups").and_then(Value::as_array);
     let groups = groups.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    let extra = review.pointer("/spec/extra").and_then(Value::as_object).into_iter().flatten();
+    let values = |values: &Value| {
+        let values = values.as_array().into_iter().flatten();
+        values.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
     Identity {
         user: text("/spec/user"),
         uid: text("/spec/uid"),
         groups: groups.collect(),
-        ..Identity::default()
+        extra: extra.map(|(key, own)| (key.clone(), values(own))).collect(),
     }
 }
 

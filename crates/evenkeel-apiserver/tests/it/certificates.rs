@@ -11,7 +11,7 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -subj /CN=bob/O=dev
-const OF_DEV: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWE1INENBUUF3SERFTU1Bb0dBMVVF\
+pub(crate) const OF_DEV: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWE1INENBUUF3SERFTU1Bb0dBMVVF\
     QXd3RFltOWlNUXd3Q2dZRFZRUUtEQU5rWlhZd1dUQVRCZ2NxaGtqTwpQUUlCQmdncWhrak9QUU1CQndO\
     Q0FBUlBKd0g1VlRheTdEZ3dPQWFueExlNnh4UWh4ZDRVOHQ2L25sL0ZiV1B4Cm9MWitITTUwalRUNE8w\
     KzlYY0NxZTlpclAwRDJHVnVoN1MyNjg2a1lvT0Zrb0FBd0NnWUlLb1pJemowRUF3SUQKU1FBd1JnSWhB\

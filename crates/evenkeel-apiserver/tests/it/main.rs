@@ -42,6 +42,8 @@ mod identity;
 
 mod rbac;
 
+mod access;
+
 mod nodes;
 
 mod tokens;

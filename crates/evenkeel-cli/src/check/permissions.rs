@@ -4,17 +4,21 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use evenkeel_apiserver::{AccessReport, PolicyRule};
+use evenkeel_apiserver::{Access, AccessReport, MinimalRole, PolicyRule};
 use serde_json::Value;
 
 use super::Finding;
 use crate::manifests::model::Model;
 
-/// Compares the permissions of the operator with the access reports in a directory.
+/// Compares the permissions of the operator with the access reports in a directory. Also returns the
+/// roles that its requests needed.
 ///
 /// # Errors
 /// If there are none of this operator, or a file is invalid.
-pub(super) fn check(model: &Model, directory: &Path) -> anyhow::Result<Vec<Finding>> {
+pub(super) fn check(
+    model: &Model,
+    directory: &Path,
+) -> anyhow::Result<(Vec<Finding>, Vec<MinimalRole>)> {
     let mut reports = read(directory)?;
     // The users of tests are service accounts with the names of their managers.
     reports.retain(|report| report.user.rsplit(':').next() == Some(&*model.name));
@@ -29,13 +33,18 @@ pub(super) fn check(model: &Model, directory: &Path) -> anyhow::Result<Vec<Findi
     }
     let all = [rules(&model.rules)?, rules(&model.namespace_rules)?].concat();
     let mut findings = BTreeSet::new();
-    for denied in AccessReport::merged(&model.name, reports.clone(), &all).denied {
-        let access = denied.access;
-        let rule = PolicyRule {
-            verbs: vec![access.verb],
-            api_groups: vec![access.api_group],
-            resources: vec![access.resource],
-            ..PolicyRule::default()
+    let merged = AccessReport::merged(&model.name, reports.clone(), &all);
+    for denied in merged.denied {
+        let Access { verb, api_group, resource, path, .. } = denied.access;
+        let verbs = vec![verb];
+        let rule = match resource.is_empty() {
+            true => PolicyRule { verbs, non_resource_urls: vec![path], ..PolicyRule::default() },
+            false => PolicyRule {
+                verbs,
+                api_groups: vec![api_group],
+                resources: vec![resource],
+                ..PolicyRule::default()
+            },
         };
         findings.insert((
             rule.to_string(),
@@ -52,7 +61,7 @@ pub(super) fn check(model: &Model, directory: &Path) -> anyhow::Result<Vec<Findi
         true => Finding::breaking(place, problem),
         false => Finding::warning(place, problem),
     };
-    Ok(findings.into_iter().map(finding).collect())
+    Ok((findings.into_iter().map(finding).collect(), merged.minimal))
 }
 
 fn rules(rules: &[Value]) -> anyhow::Result<Vec<PolicyRule>> {

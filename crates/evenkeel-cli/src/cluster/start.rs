@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use evenkeel_apiserver::audit::{LogFile, LogOptions, Policy};
 use evenkeel_apiserver::listen::{ListenOptions, raise_open_files_limit};
-use evenkeel_apiserver::{ApiServer, faults};
+use evenkeel_apiserver::{AccessTrail, ApiServer, faults};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 
 use super::connect::Process;
@@ -176,7 +176,7 @@ async fn start(options: &Start) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a cluster on a loopback address, in this process.
+/// Starts a cluster on a loopback address, in this process, and records its requests in `access`.
 ///
 /// # Errors
 /// If the kubeconfig belongs to another cluster, or the cluster cannot be started.
@@ -184,11 +184,12 @@ pub(crate) async fn embedded(
     kubeconfig: &Path,
     port: u16,
     data_dir: Option<&Path>,
+    access: AccessTrail,
 ) -> anyhow::Result<Embedded> {
     raise_open_files_limit();
     check_kubeconfig(kubeconfig).await?;
     let mut options = ClusterOptions::new();
-    let mut builder = options.server();
+    let mut builder = options.server().record_access(access);
     if let Some(directory) = data_dir {
         builder = builder.data_dir(directory);
     }

@@ -138,7 +138,14 @@ fn permissions_are_compared_with_the_requests_of_tests() {
     dir.write("access/a.json", &access_report("other", &[("delete", "", "pods")]));
     dir.write("access/b.json", &access_report("greeter", REQUESTS));
     let output = check(&dir, &["--access", "access"]).success();
-    assert!(!output.stdout.contains("API group"), "{output:?}");
+    assert!(findings(&output.stdout).is_empty(), "{output:?}");
+    let role = "minimal Role in namespace default:\n  create,get,list,patch,watch configmaps in API \
+                group \"\"\n  get,list,patch,watch greetings in API group \"example.com\"\n";
+    assert!(output.stdout.contains(role), "{output:?}");
+    let output = check(&dir, &["--access", "access", "--json"]).success();
+    let minimal = output.stdout.lines().find(|line| line.contains("minimal")).unwrap();
+    let minimal: serde_json::Value = serde_json::from_str(minimal).unwrap();
+    assert_eq!(minimal["minimal"][0]["rules"][0]["resources"], json!(["configmaps"]));
 
     // The same operator with a rule that its author added.
     let rule = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]});
@@ -153,7 +160,7 @@ fn permissions_are_compared_with_the_requests_of_tests() {
     let output =
         run(&dir.0, &["check", "--binary", binary.to_str().unwrap(), "--access", "access"]);
     let output = output.success();
-    let found: Vec<_> = output.stdout.lines().filter(|line| line.contains("API group")).collect();
+    let found = findings(&output.stdout);
     let unused = "warning: list secrets in API group \"\": added with ManagerBuilder::rule and used \
                   by no test";
     assert_eq!(found, [unused], "{output:?}");
@@ -163,4 +170,19 @@ fn permissions_are_compared_with_the_requests_of_tests() {
     assert_eq!(output.code, Some(1), "{output:?}");
     let missing = "error: delete configmaps in API group \"\": used by a test and not granted";
     assert!(output.stdout.contains(missing), "{output:?}");
+
+    let report = json!({"user": "system:serviceaccount:default:greeter", "used": [{
+        "apiGroup": "", "resource": "", "verb": "get", "namespace": "", "allowed": true, "count": 1,
+        "nonResourceURL": "/metrics",
+    }], "denied": [], "unused": [], "minimal": []});
+    dir.write("access/c.json", &report.to_string());
+    let output = check(&dir, &["--access", "access"]);
+    let missing = "error: get /metrics: used by a test and not granted";
+    assert!(output.stdout.contains(missing), "{output:?}");
+}
+
+/// Returns the lines of findings about permissions.
+fn findings(stdout: &str) -> Vec<&str> {
+    let findings = stdout.lines().filter(|line| line.contains(": ") && line.contains("API group"));
+    findings.filter(|line| !line.starts_with(' ')).collect()
 }

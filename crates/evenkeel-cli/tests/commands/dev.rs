@@ -105,7 +105,7 @@ fn sample_is_reconciled_and_the_operator_started_again_on_change() {
     let dir = TempDir::new("dev");
     dir.write("main.rs", "");
     sample(&dir);
-    let mut dev = Dev::start(&dir, &[]);
+    let mut dev = Dev::start(&dir, &["--access", "access"]);
     let text = dev.progress("is running as service account greeter/greeter");
     assert!(text.contains("export KUBECONFIG="), "{text}");
     assert!(text.contains("greetings.example.com created"), "{text}");
@@ -133,6 +133,12 @@ fn sample_is_reconciled_and_the_operator_started_again_on_change() {
     assert!(!dir.kubeconfig().exists());
     let left = dir.0.join("evenkeel").read_dir().unwrap().count();
     assert_eq!(left, 0, "sockets and credentials should be deleted");
+    let access = std::fs::read_to_string(dir.0.join("access/dev.json")).unwrap();
+    let access: serde_json::Value = serde_json::from_str(&access).unwrap();
+    assert_eq!(access["user"], "system:serviceaccount:greeter:greeter");
+    let used = access["used"].as_array().unwrap();
+    assert!(used.iter().any(|it| it["verb"] == "patch" && it["resource"] == "configmaps"));
+    assert_eq!(access["denied"], json!([]));
 }
 
 #[test]

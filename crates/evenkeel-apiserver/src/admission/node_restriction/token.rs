@@ -49,7 +49,7 @@ impl Request<'_, '_> {
             return Ok(());
         }
         let user = &self.cx().identity;
-        let decision = self.cx().core.authorizer.decide(&authz::Attributes {
+        let decision = self.cx().core.decide(&authz::Attributes {
             user,
             verb: "request-serviceaccounts-token-audience",
             path: "",
