@@ -10,8 +10,8 @@ use rustls::{
 
 use crate::executable::{Executable, TempDir, connect, get, output};
 
-const KUBE_APISERVER: &str = env!("CARGO_BIN_EXE_kube-apiserver");
-const READY: &str = "Serving securely on ";
+pub(crate) const KUBE_APISERVER: &str = env!("CARGO_BIN_EXE_kube-apiserver");
+pub(crate) const READY: &str = "Serving securely on ";
 
 /// Gets `/healthz` over TLS, trusting the certificates in `authority`.
 fn healthz(address: std::net::SocketAddr, authority: &Path) -> (String, String) {
@@ -119,6 +119,12 @@ fn invalid_arguments_exit_with_an_error() {
         (
             &["--service-account-max-token-expiration=30m", "--secure-port=0"],
             "must be between 1 hour and 2^32 seconds",
+        ),
+        (&["--authorization-mode=ABAC"], "--authorization-mode=ABAC is not supported by Evenkeel"),
+        (&["--authorization-mode=rbac"], "authorization-mode \"rbac\" is not a valid mode"),
+        (
+            &["--enable-admission-plugins=EventRateLimit", "--secure-port=0"],
+            "plugin \"EventRateLimit\" is not implemented by Evenkeel",
         ),
         (&["serve"], "does not take any arguments"),
     ] {

@@ -5,3 +5,4 @@
 mod apiserver;
 mod etcd;
 mod executable;
+mod security;
