@@ -69,3 +69,16 @@ impl Limits {
         self.reads_in_flight.saturating_add(self.writes_in_flight)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_upstream_are_shared_by_reads_and_writes() {
+        let limits = Limits::default();
+        assert_eq!((limits.reads_in_flight, limits.writes_in_flight), (400, 200));
+        // As upstream with API Priority and Fairness, which has one number for both.
+        assert_eq!(limits.seats(), 600);
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use evenkeel_apiserver::ApiServer;
 use serde_json::{Value, json};
 
-use crate::harness::{CRDS, Cluster, TABLE, text};
+use crate::harness::{CRDS, Cluster, TABLE, TIMEOUT, text};
 use crate::webhook_service::{MUTATING, TlsServer, Webhook, http, install, patched};
 
 const V1: &str = "/apis/example.com/v1/namespaces/default/doors";
@@ -166,6 +166,94 @@ async fn list_is_converted_in_one_review_and_keeps_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn several_reviews_of_one_list_keep_its_order() {
+    let (cluster, webhook) = cluster().await;
+    // Ten objects of a megabyte do not fit into one review.
+    for at in (0..10).rev() {
+        let spec = json!({"width": at.to_string(), "height": "1".repeat(1_000_000)});
+        cluster.post(V2, door("v2", &format!("d{at}"), spec)).await.expect(201);
+    }
+    webhook.take_reviews();
+    let list = cluster.get(V1).await.expect(200);
+    let items = list["items"].as_array().unwrap().iter();
+    let sizes: Vec<String> = items
+        .map(|item| {
+            format!("{} {}", text(&item["metadata"]["name"]), &text(&item["spec"]["size"])[..3])
+        })
+        .collect();
+    let expected: Vec<String> = (0..10).map(|at| format!("d{at} {at}x1")).collect();
+    assert_eq!(sizes, expected);
+    let counts: Vec<usize> = webhook
+        .take_reviews()
+        .iter()
+        .map(|review| review["request"]["objects"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(counts, [8, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversion_that_hangs_times_out() {
+    let cluster = Cluster::new().await;
+    let webhook = Webhook::awaiting(|_| Box::pin(std::future::pending()));
+    let client = webhook.register(&cluster, "convert");
+    cluster.post(CRDS, crd(client)).await.expect(201);
+    cluster.post(V2, door("v2", "a", json!({}))).await.expect(201);
+    let started = tokio::time::Instant::now();
+    cluster.get(&format!("{V1}/a")).await.expect_error(
+        500,
+        "",
+        "conversion webhook for example.com/v2, Kind=Door failed: Post \
+         \"https://convert.default.svc:443/review?timeout=30s\": context deadline exceeded",
+    );
+    assert_eq!(started.elapsed().as_secs(), 30);
+    cluster.get(&format!("{V2}/a")).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_are_sent_in_a_version_that_the_webhook_accepts() {
+    let cluster = Cluster::new().await;
+    let webhook = Webhook::raw(|review| {
+        let mut response = converted(review);
+        response["apiVersion"] = review["apiVersion"].clone();
+        (200, response.to_string())
+    });
+    let client = webhook.register(&cluster, "convert");
+    let mut crd = crd(client);
+    crd["spec"]["conversion"]["webhook"]["conversionReviewVersions"] = json!(["v1beta1", "v1"]);
+    cluster.post(CRDS, crd).await.expect(201);
+    cluster.post(V2, door("v2", "a", json!({"width": "2", "height": "3"}))).await.expect(201);
+    let read = cluster.get(&format!("{V1}/a")).await.expect(200);
+    assert_eq!(read["spec"]["size"], "2x3");
+    let [review] = webhook.take_reviews().try_into().unwrap();
+    assert_eq!(review["apiVersion"], "apiextensions.k8s.io/v1beta1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_ends_with_an_error_at_an_object_that_cannot_be_converted() {
+    let cluster = Cluster::new().await;
+    let webhook = Webhook::raw(|review| {
+        if review["request"]["objects"].to_string().contains("broken") {
+            return (500, "no".to_owned());
+        }
+        (200, converted(review).to_string())
+    });
+    let client = webhook.register(&cluster, "convert");
+    cluster.post(CRDS, crd(client)).await.expect(201);
+    cluster.post(V2, door("v2", "a", json!({"width": "1", "height": "2"}))).await.expect(201);
+    let mut watch = cluster.watch(V1).await;
+    assert_eq!(watch.next().await["type"], "ADDED");
+    cluster.post(V2, door("v2", "broken", json!({}))).await.expect(201);
+    let error = watch.next().await;
+    assert_eq!(error["type"], "ERROR");
+    assert_eq!(error["object"]["code"], 500);
+    assert!(text(&error["object"]["message"]).starts_with("conversion webhook for"), "{error}");
+    assert!(watch.rest(TIMEOUT).await.is_empty(), "no event is left out");
+    // The watch of a collection that cannot be listed fails.
+    let failed = cluster.get(&format!("{V1}?watch=true")).await;
+    assert_eq!(failed.status, 500, "{}", failed.text());
+}
+
+#[tokio::test(start_paused = true)]
 async fn watch_delivers_events_in_its_version() {
     let (cluster, _) = cluster().await;
     cluster.post(V2, door("v2", "a", json!({"width": "1", "height": "2"}))).await.expect(201);
@@ -233,6 +321,11 @@ async fn only_labels_and_annotations_of_the_metadata_may_change() {
     let client = webhook.register(&cluster, "convert");
     cluster.post(CRDS, crd(client)).await.expect(201);
     let what = "conversion webhook for example.com/v2, Kind=Door returned invalid";
+    cluster.post(V2, door("v2", "uid", json!({}))).await.expect(201);
+    let uid = text(&cluster.get(&format!("{V2}/uid")).await.expect(200)["metadata"]["uid"]);
+    let why = format!("{what} object: must have the same UID: {uid} != other");
+    cluster.get(&format!("{V1}/uid")).await.expect_error(500, "", &why);
+    cluster.delete(&format!("{V2}/uid")).await.expect(200);
     for (name, why) in [
         ("name", format!("{what} object: must have the same name: name != other")),
         ("none", format!("{what} object: must have the same name: none != ")),

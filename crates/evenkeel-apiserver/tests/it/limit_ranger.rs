@@ -162,6 +162,16 @@ async fn claims_are_bounded_on_create_and_update() {
         cluster.post(CLAIMS, claim(storage)).await.expect_error(403, "Forbidden", &message);
     }
     cluster.post(CLAIMS, claim("2Gi")).await.expect(201);
+    // A claim can grow once it is bound.
+    let bound = json!({"status": {"phase": "Bound"}});
+    cluster.merge(&format!("{CLAIMS}/c/status"), bound).await.expect(200);
+    let grow = json!({"spec": {"resources": {"requests": {"storage": "6Gi"}}}});
+    cluster.merge(&format!("{CLAIMS}/c"), grow).await.expect_error(
+        403,
+        "Forbidden",
+        "persistentvolumeclaims \"c\" is forbidden: maximum storage usage per \
+         PersistentVolumeClaim is 5Gi, but request is 6Gi",
+    );
 }
 
 #[tokio::test(start_paused = true)]

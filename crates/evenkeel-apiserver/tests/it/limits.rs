@@ -10,16 +10,19 @@ use evenkeel_apiserver::identity::token_file::TokenFile;
 use evenkeel_apiserver::{ApiServer, Limits, ServerHandle};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use http::Method;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tower_service::Service as _;
 
-use crate::harness::{CONFIG_MAPS, TIMEOUT};
+use crate::harness::{CONFIG_MAPS, TIMEOUT, request};
 
 /// A client that writes raw HTTP/1.1.
 struct Raw {
@@ -157,6 +160,48 @@ async fn body_budget_is_limited_per_user() {
             other => break assert_eq!(other, 400),
         }
     }
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn slow_clients_hold_no_seat() {
+    let mut limits = Limits::default();
+    // Five of these are for the level of other users.
+    (limits.reads_in_flight, limits.writes_in_flight) = (40, 20);
+    // Shorter than the slow clients are waited for, longer than a request takes.
+    limits.queue_wait = Duration::from_secs(10);
+    limits.body_stall_timeout = Duration::from_secs(3600);
+    let (server, serving) = served(limits).await;
+    for name in ["a", "b"] {
+        let map = json!({"metadata": {"name": name}, "data": {"k": "v".repeat(1_000_000)}});
+        let request = request(Method::POST, CONFIG_MAPS, &[], map.to_string());
+        assert_eq!(server.service().call(request).await.unwrap().status(), 201);
+    }
+    let client = Raw::new(&serving, false);
+    let bob = "Authorization: Bearer secret\r\n";
+    let get = async || {
+        let mut stream = client.connect().await;
+        let head = format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n{bob}\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let code = code(&mut stream).await;
+        (code, stream)
+    };
+    let mut slow = Vec::new();
+    for _ in 0..20 {
+        // The server waits for the body.
+        let headers = format!("{bob}Expect: 100-continue\r\n");
+        let mut stream = client.post(&headers, 100, 0).await;
+        assert_eq!(code(&mut stream).await, 100);
+        slow.push(stream);
+    }
+    for _ in 0..20 {
+        // The client does not read the body.
+        let (code, stream) = get().await;
+        assert_eq!(code, 200);
+        slow.push(stream);
+    }
+    assert_eq!(get().await.0, 200);
+    drop(slow);
     serving.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! Authorization by roles and bindings.
 
 use evenkeel_apiserver::identity::Identity;
-use evenkeel_apiserver::{ApiServer, AuthorizationMode};
+use evenkeel_apiserver::{ApiServer, Attributes, AuthorizationMode, Authorizer, Decision};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -232,6 +232,91 @@ async fn permissions_that_a_user_lacks_cannot_be_granted() {
     grant(&cluster, "escalator", verbs).await;
     as_bob(&cluster, Method::PUT, &path, widened).await.expect(200);
     as_bob(&cluster, Method::POST, &bindings, admin).await.expect(201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_aggregation_rule_needs_all_permissions() {
+    let cluster = cluster().await;
+    let group = "rbac.authorization.k8s.io";
+    let rules = json!([
+        {"verbs": ["create", "update"], "apiGroups": [group], "resources": ["clusterroles"]},
+    ]);
+    cluster.post(&format!("{RBAC}/clusterroles"), role("manager", rules)).await.expect(201);
+    let manager = binding("manager", "ClusterRole", "manager");
+    cluster.post(&format!("{RBAC}/clusterrolebindings"), manager).await.expect(201);
+    let roles = format!("{RBAC}/clusterroles");
+    let mut aggregated = role("aggregated", json!([]));
+    aggregated["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
+    let message = "clusterroles.rbac.authorization.k8s.io \"aggregated\" is forbidden: must have \
+                   cluster-admin privileges to use the aggregationRule";
+    let refused = as_bob(&cluster, Method::POST, &roles, aggregated.clone()).await;
+    refused.expect_error(403, "Forbidden", message);
+    // To remove it needs them, too.
+    cluster.post(&roles, aggregated).await.expect(201);
+    let path = format!("{roles}/aggregated");
+    let removed = as_bob(&cluster, Method::PUT, &path, role("aggregated", json!([]))).await;
+    removed.expect_error(403, "Forbidden", message);
+
+    let all = json!([
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["*"], "nonResourceURLs": ["*"]},
+    ]);
+    cluster.post(&roles, role("all", all)).await.expect(201);
+    let all = binding("all", "ClusterRole", "all");
+    cluster.post(&format!("{RBAC}/clusterrolebindings"), all).await.expect(201);
+    as_bob(&cluster, Method::PUT, &path, role("aggregated", json!([]))).await.expect(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_and_finalizers_of_a_role_can_be_changed_without_its_permissions() {
+    let cluster = cluster().await;
+    let group = json!(["rbac.authorization.k8s.io"]);
+    let rules =
+        json!([{"verbs": ["update"], "apiGroups": group, "resources": ["roles", "rolebindings"]}]);
+    grant(&cluster, "manager", rules).await;
+    let rules = json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["pods"]}]);
+    grant(&cluster, "more", rules).await;
+    // Not bound to bob.
+    let path = format!("{RBAC}/namespaces/default/rolebindings/more");
+    let mut object = cluster.get(&path).await.expect(200);
+    object["subjects"] = json!([]);
+    cluster.put(&path, object.clone()).await.expect(200);
+
+    for plural in ["roles", "rolebindings"] {
+        let path = format!("{RBAC}/namespaces/default/{plural}/more");
+        let mut object = cluster.get(&path).await.expect(200);
+        object["metadata"]["finalizers"] = json!(["example.com/f"]);
+        object["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "uid": "1"}]);
+        let mut changed = as_bob(&cluster, Method::PUT, &path, object).await.expect(200);
+        changed["metadata"]["labels"] = json!({"a": "b"});
+        as_bob(&cluster, Method::PUT, &path, changed).await.expect(403);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_extra_of_a_reviewed_user_is_passed_to_the_authorizer() {
+    struct ByExtra;
+    impl Authorizer for ByExtra {
+        fn decide(&self, attributes: &Attributes<'_>) -> Decision {
+            let scopes = attributes.user.extra.get("scopes").map(Vec::as_slice);
+            let scoped = scopes == Some(&["a".to_owned(), "b".to_owned()][..]);
+            match scoped || attributes.user.user == "admin" {
+                true => Decision::Allow,
+                false => Decision::Deny(String::new()),
+            }
+        }
+    }
+    let cluster = Cluster::built(ApiServer::builder().seed(1).authorizer(ByExtra)).await;
+    for (extra, allowed) in [(json!({"scopes": ["a", "b"]}), true), (json!({}), false)] {
+        let body = json!({"spec": {
+            "user": "bob", "extra": extra,
+            "resourceAttributes": {"verb": "get", "resource": "pods"},
+        }});
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let review = cluster.post(path, body).await.expect(201);
+        assert_eq!(review["status"]["allowed"], allowed, "{extra}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -120,8 +120,66 @@ async fn patch_of_ten_megabytes_is_refused_as_too_large() {
     install(&cluster, MUTATING, "w", &server.url(), |hook| hook["timeoutSeconds"] = 30.into())
         .await;
     let response = cluster.post(CONFIG_MAPS, config_map("a", json!({}))).await;
-    assert!(response.status >= 400, "{}", response.text());
+    response.expect_error(
+        422,
+        "Invalid",
+        "ConfigMap \"a\" is invalid: []: Too long: may not be more than 1048576 bytes",
+    );
     assert!(cluster.names(CONFIG_MAPS).await.is_empty());
+}
+
+/// Returns the `message` of a create in a cluster with these EndpointSlices of the Service `hooks`,
+/// whose webhook is called at `port`. Loopback addresses are not valid in new slices, only in those
+/// that are loaded.
+async fn message_with_slices(server: &TlsServer, port: u16, slices: Vec<Value>) -> String {
+    let cluster = Cluster::built(ApiServer::builder().load(slices)).await;
+    let service = json!({
+        "metadata": {"name": "hooks"},
+        "spec": {"ports": [
+            {"name": "metrics", "port": 8080}, {"name": "https", "port": 443, "targetPort": 9443},
+        ]},
+    });
+    cluster.post("/api/v1/namespaces/default/services", service).await.expect(201);
+    let service = json!({"namespace": "default", "name": "hooks", "port": port});
+    let client = json!({"service": service, "caBundle": server.ca_bundle()});
+    install(&cluster, VALIDATING, "w", &client, |_| ()).await;
+    message(&cluster, "a").await
+}
+
+#[tokio::test]
+async fn service_is_resolved_to_its_ready_endpoints() {
+    let server = TlsServer::start(ok).await;
+    let slice = |name: &str, of: &str, ready: Value, port: &str| {
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "name": name, "namespace": "default", "uid": name,
+                "labels": {"kubernetes.io/service-name": of},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": ready}}],
+            "ports": [{"name": port, "port": server.address.port(), "protocol": "TCP"}],
+        })
+    };
+    let mut slices = vec![
+        slice("a", "other", json!(true), "https"),
+        slice("b", "hooks", json!(false), "https"),
+        slice("c", "hooks", json!(true), "metrics"),
+    ];
+    for unusable in [Vec::new(), slices.clone()] {
+        let refused = message_with_slices(&server, 443, unusable).await;
+        let none = "no endpoints available for service \"hooks\"";
+        assert!(refused.contains(none), "{refused}");
+    }
+    assert_eq!(server.accepted(), 0);
+    // An endpoint of unknown readiness counts as ready.
+    slices.push(slice("d", "hooks", json!(null), "https"));
+    // The certificate has another name, so the connection reached the server.
+    let refused = message_with_slices(&server, 443, slices.clone()).await;
+    assert!(refused.contains("tls: failed to verify certificate"), "{refused}");
+    assert_eq!(server.accepted(), 1);
+    let refused = message_with_slices(&server, 444, slices).await;
+    assert!(refused.contains("no service port 444 found for service \"hooks\""), "{refused}");
 }
 
 #[tokio::test]
