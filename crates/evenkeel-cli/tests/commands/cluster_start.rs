@@ -55,6 +55,25 @@ fn unknown_names_are_rejected_with_the_known_ones() {
 }
 
 #[test]
+fn users_without_a_binding_are_denied() {
+    let dir = TempDir::new("rbac");
+    let _cluster = Background::start(&dir, &["--nodes", "0"]);
+    block_on(async {
+        let client = client(&dir).await;
+        let list = async |user: Option<&str>| {
+            let mut request = http::Request::get("/api/v1/namespaces/default/configmaps");
+            if let Some(user) = user {
+                request = request.header("Impersonate-User", user);
+            }
+            client.request::<serde_json::Value>(request.body(Vec::new()).unwrap()).await
+        };
+        list(None).await.unwrap();
+        let denied = list(Some("bob")).await.unwrap_err().to_string();
+        assert!(denied.contains("User \"bob\" cannot list resource \"configmaps\""), "{denied}");
+    });
+}
+
+#[test]
 fn faults_of_a_plan_are_injected_and_logged() {
     let dir = TempDir::new("faults");
     dir.write("wrong.yaml", "{faults: [{at: {verb: create}, effect: {reject: 409}}]}");

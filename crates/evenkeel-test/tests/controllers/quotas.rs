@@ -3,6 +3,10 @@
 use evenkeel::Key;
 use evenkeel_test::TestCluster;
 use k8s_openapi::api::core::v1::{Pod, ReplicationController, ResourceQuota};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use crate::{cluster, set_pod_status, template};
@@ -81,5 +85,50 @@ async fn new_limits_take_effect() {
     };
     cluster.eventually(&key, |quota| hard(quota).as_deref() == Some("1")).await;
     create(&cluster, "a").await.unwrap();
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn custom_resources_are_counted() {
+    let Some(cluster) = cluster().await else { return };
+    let group = format!("{}.example.com", cluster.unique_name("quota"));
+    let name = format!("widgets.{group}");
+    let crd = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    let crd: CustomResourceDefinition = serde_json::from_value(crd).unwrap();
+    cluster.client().create(&crd).await.unwrap();
+    let established = |crd: &CustomResourceDefinition| {
+        let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|it| it.type_ == "Established" && it.status == "True")
+    };
+    cluster.eventually(&Key::cluster(&name), established).await;
+    let count = format!("count/{name}");
+    add_quota(&cluster, json!({count.clone(): "1"})).await;
+
+    let kind = GroupVersionKind::gvk(&group, "v1", "Widget");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");
+    let widgets =
+        Api::<DynamicObject>::namespaced_with(cluster.kube(), cluster.namespace(), &resource);
+    let create = async |name: &str| {
+        widgets.create(&PostParams::default(), &DynamicObject::new(name, &resource)).await
+    };
+    create("a").await.unwrap();
+    let error = create("b").await.unwrap_err().to_string();
+    assert!(error.contains("exceeded quota: q"), "{error}");
+    widgets.delete("a", &DeleteParams::default()).await.unwrap();
+    used_becomes(&cluster, json!({count: "0"})).await;
+    create("b").await.unwrap();
+    let key = Key::cluster(&name);
+    cluster.client().delete_by_key::<CustomResourceDefinition>(&key).await.unwrap();
     cluster.stop().await;
 }
