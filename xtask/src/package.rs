@@ -19,7 +19,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The published crates with executables, which choose a version themselves.
 const EXECUTABLES: &[&str] = &["evenkeel-cli", "evenkeel-envtest"];
 
-/// The manifest of the foreign project, as the README shows its dependencies.
+/// The manifest of the foreign project: the dependencies that the README shows, with versions in place
+/// of paths.
 const MANIFEST: &str = r#"[package]
 name = "greeter"
 version = "0.1.0"
@@ -39,6 +40,7 @@ serde_json = "1.0"
 tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 
 [dev-dependencies]
+evenkeel-sim = "=VERSION"
 evenkeel-test = "=VERSION"
 
 # Full debug information would take several gigabytes.
@@ -64,6 +66,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     println!("packaging {} crates: {}", names.len(), names.join(", "));
     let mut package = vec!["package", "--no-verify", "--quiet", "--target-dir", "target"];
     names.iter().for_each(|name| package.extend(["--package", name.as_str()]));
+    if !build {
+        // What is only checked may be a change that is not committed yet.
+        package.push("--allow-dirty");
+    }
     cargo(root, &package)?;
     if !build {
         println!("passed: {} crates packaged", names.len());
