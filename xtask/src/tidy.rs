@@ -13,6 +13,8 @@ mod kinds;
 
 mod modules;
 
+mod packages;
+
 mod sizes;
 
 mod source;
@@ -39,6 +41,7 @@ const RULES: &[(&str, Rule)] = &[
     ("kinds", kinds::check),
     ("modules", modules::check),
     ("fuzz", fuzz::check),
+    ("packages", packages::check),
 ];
 
 /// All source files and documents of the workspace, and the folder they are in.

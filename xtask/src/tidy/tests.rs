@@ -2,7 +2,7 @@
 
 use super::graph::Graph;
 use super::source::{self, Source};
-use super::{Tree, fuzz, headers, kinds, modules, words};
+use super::{Tree, fuzz, headers, kinds, modules, packages, words};
 
 fn tree(files: &[(&str, &str)]) -> Tree {
     let source =
@@ -61,6 +61,15 @@ fn every_fuzz_target_has_a_test_on_stable_rust() {
     let targets = tree.sources.iter().filter(|source| source.path.starts_with("fuzz/fuzz_targets"));
     assert!(targets.count() > 0);
     assert_eq!(fuzz::check(&tree), [""; 0]);
+}
+
+#[test]
+fn a_published_crate_without_a_licence_or_a_description_is_found() {
+    let manifest =
+        "readme = \"README.md\"\nkeywords = []\ncategories = []\nlicense.workspace = true\n";
+    let found = packages::missing("a", manifest, |file| file == "README.md");
+    assert_eq!(found, ["crates/a/Cargo.toml: no `description`", "crates/a: no LICENSE"]);
+    assert_eq!(packages::missing("a", "publish = false\n", |_| false), [""; 0]);
 }
 
 #[test]
