@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, header};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
@@ -17,6 +17,7 @@ use tracing::field::Empty;
 use super::Client;
 use super::error::{Error, ErrorKind};
 use super::withhold::withhold;
+use crate::connect::ResponseBody;
 use crate::error::{BoxError, chain};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -27,6 +28,11 @@ use crate::request_info::{RequestInfo, Target};
 /// The timeout of a request. The API server's own timeout is one minute, so a response that has not
 /// arrived by then is lost; this also bounds the wait on a dead connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// The largest response that is read: a page of 500 objects of the largest size that etcd stores,
+/// 1.5 MB each, and a third more. Watches and the lists of the cache are read object by object, with a
+/// limit per object.
+const RESPONSE_SIZE_MAX: usize = 1 << 30;
 
 /// A request to the API server.
 pub(crate) struct ApiRequest {
@@ -123,8 +129,7 @@ impl ApiRequest {
         };
         let exchange = async {
             let (head, body) = client.shared.http.send(request).await?.into_parts();
-            let body = body.collect().await?;
-            Ok::<_, BoxError>((head, body.to_bytes()))
+            Ok::<_, BoxError>((head, read(body).await?))
         };
         let late = |_| {
             let problem = format!("no response within {} seconds", REQUEST_TIMEOUT.as_secs());
@@ -191,6 +196,12 @@ fn bad(part: &&str) -> bool {
     matches!(*part, "." | "..") || part.contains(['/', '%', '?', '#'])
 }
 
+/// Reads a response, unless it is larger than [`RESPONSE_SIZE_MAX`].
+async fn read(body: ResponseBody) -> Result<Bytes, BoxError> {
+    let body: ResponseBody = Limited::new(body, RESPONSE_SIZE_MAX).boxed_unsync();
+    Ok(body.collect().await?.to_bytes())
+}
+
 /// Parses the Status of an error response; proxies, and the API server when it limits requests, send
 /// another body.
 fn error_status(code: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Status {
@@ -231,7 +242,23 @@ fn body_status(code: StatusCode, bytes: &[u8]) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::{Full, LengthLimitError, StreamBody};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_response_without_an_end_is_an_error() {
+        // The frames share their bytes, so that the test needs the memory of one of them.
+        let megabyte = Bytes::from(vec![0; 1 << 20]);
+        let frame = move || Ok::<_, BoxError>(Frame::data(megabyte.clone()));
+        let endless = StreamBody::new(stream::repeat_with(frame)).boxed_unsync();
+        let error = read(endless).await.unwrap_err();
+        assert!(error.is::<LengthLimitError>(), "{error}");
+        let short = Full::new(Bytes::from_static(b"{}")).map_err(Into::into).boxed_unsync();
+        assert_eq!(read(short).await.unwrap(), "{}");
+    }
 
     #[test]
     fn retry_after_is_read_from_the_header_if_the_body_lacks_it() {
