@@ -3,6 +3,47 @@
 //! An operator author writes a reconcile function that brings the actual state to the desired
 //! state. This crate provides the rest: watches, caches, workqueues, retries, writes and shutdown.
 //!
+//! A complete operator, which creates a ConfigMap for each `Greeting`:
+//!
+//! ```no_run
+//! use evenkeel::prelude::*;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+//! #[kube(group = "example.com", version = "v1", kind = "Greeting", namespaced)]
+//! struct GreetingSpec {
+//!     name: String,
+//! }
+//!
+//! struct Greetings;
+//!
+//! impl Reconciler for Greetings {
+//!     type Object = Greeting;
+//!
+//!     async fn reconcile(&self, cx: &Context<Greeting>) -> Result<Action> {
+//!         let Some(greeting) = cx.object() else { return Ok(Action::done()) };
+//!         let mut map = ConfigMap::default();
+//!         map.metadata.name = Some(greeting.name_any());
+//!         map.data = Some([("text".to_owned(), format!("Hello, {}!", greeting.spec.name))].into());
+//!         cx.apply_owned(map).force().await?;
+//!         Ok(Action::done())
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<()> {
+//!     let manager = Manager::builder("greeter")
+//!         .version(env!("CARGO_PKG_VERSION"))
+//!         .crd::<Greeting>()
+//!         .connect_with_args()
+//!         .await?;
+//!     manager.controller(Greetings).owns::<ConfigMap>().register()?;
+//!     Ok(manager.run().await?)
+//! }
+//! ```
+//!
 //! Data flows in one direction: `API server → watch → cache → predicate → handler → workqueue →
 //! worker → reconcile → client → API server`. Sources other than watches add keys to the workqueue.
 //! A reconciler receives a [`Key`] and its causes, never an event.
@@ -21,7 +62,8 @@
 //! # Foreign crates
 //!
 //! Types of these crates are part of this crate's API; a new major version of one of them is a new
-//! major version of this crate. They are re-exported, so that an operator uses the same version:
+//! major version of this crate. Those that most operators need are re-exported, so that an operator
+//! uses the same version:
 //!
 //! | crate | what is used |
 //! |---|---|
@@ -30,7 +72,8 @@
 //! | [`serde`], [`serde_json`] | `Serialize` and `DeserializeOwned` of objects, `Value` in transforms |
 //! | [`schemars`] | the schema of [`Conditions`] |
 //! | [`jiff`] | `Timestamp` |
-//! | `tower`, `http` | [`WebhookService`](webhook::WebhookService) is a `Service` of HTTP requests |
+//! | `tower`, `http`, `http-body`, `http-body-util`, `bytes` | [`WebhookService`](webhook::WebhookService) is a `Service` of HTTP requests and responses |
+//! | `tracing`, `tracing-subscriber` | with the feature `otel`, `otel::layer` returns a `Layer` of a `Subscriber` |
 //!
 //! [`Source::stream`] takes a `Stream` of `futures`. Everything runs on a `tokio` runtime, but no
 //! type of it is in the API. All other dependencies are private; their errors are only returned as
