@@ -1,4 +1,5 @@
-//! The Common Expression Language as Kubernetes 1.36 uses it. Pure: no IO, no async, no clock.
+//! The Common Expression Language as Kubernetes 1.36 uses it. Pure: no async, no clock, and no IO but
+//! for the time zone database of the system.
 //!
 //! An expression is compiled once against an [`Env`] of declarations and evaluated many times against
 //! borrowed JSON. Results, error texts, positions and costs are those of cel-go 0.26.
