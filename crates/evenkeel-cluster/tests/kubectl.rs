@@ -71,11 +71,10 @@ async fn permissions_are_checked_and_tokens_created_by_kubectl() {
 }
 
 /// Runs commands against a cluster of their own.
-#[expect(clippy::print_stdout, reason = "a skipped test is reported")]
 async fn with_kubectl(test: &str, run: impl FnOnce(&Kubectl) + Send + 'static) {
     let Some(program) = std::env::var_os("EVENKEEL_TEST_KUBECTL") else {
-        println!("skipped: EVENKEEL_TEST_KUBECTL is not set");
-        return;
+        let what = format!("test of the cluster with kubectl ({test})");
+        return evenkeel_upstream::report_skipped(1, &what, "EVENKEEL_TEST_KUBECTL is not set");
     };
     let cluster = Cluster::start_with(&ClusterOptions::new().nodes(2)).await.unwrap();
     let serving = cluster.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();

@@ -15,7 +15,7 @@ use evenkeel_differ::generate::shared;
 use evenkeel_differ::{
     KnownDifferences, RunOptions, Sequence, Server, StepResponse, canonical, compare, run,
 };
-use evenkeel_upstream::{Cluster, UpstreamOptions, locate};
+use evenkeel_upstream::{Cluster, UpstreamOptions, locate, report_skipped};
 use regex::Regex;
 use serde_json::Value;
 
@@ -58,7 +58,9 @@ const MARK: &str = "/apis/end.example";
 async fn audit_events_are_those_of_kube_apiserver() {
     let binaries = match locate() {
         Ok(binaries) => binaries,
-        Err(missing) => return eprintln!("skipped: {missing}"),
+        Err(missing) => {
+            return report_skipped(1, "comparison of audit events with kube-apiserver", missing);
+        }
     };
     let folder = Folder::new();
     let (policy, log) = (folder.0.join("policy.yaml"), folder.0.join("audit.log"));

@@ -9,18 +9,20 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use evenkeel_apiserver::ApiServer;
-use evenkeel_upstream::{Cluster, UpstreamOptions, locate};
+use evenkeel_upstream::{Cluster, UpstreamOptions, locate, report_skipped};
 use regex::Regex;
 use serde_json::Value;
+
+const SKIPPED: &str = "comparison of kubectl's output with kube-apiserver";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_applies_patches_edits_and_prunes_as_with_kube_apiserver() {
     let binaries = match locate() {
         Ok(binaries) => binaries,
-        Err(missing) => return eprintln!("skipped: {missing}"),
+        Err(missing) => return report_skipped(1, SKIPPED, missing),
     };
     let Some(kubectl) = binaries.kubectl.clone() else {
-        return eprintln!("skipped: kubectl is not installed");
+        return report_skipped(1, SKIPPED, "kubectl is not installed");
     };
     let folder = Folder::new();
     let real = Cluster::start(&binaries, &UpstreamOptions::default()).await.unwrap();

@@ -359,8 +359,8 @@ async fn crd_is_accepted_and_enforced_by_a_real_kube_apiserver() {
     let binaries = match evenkeel_upstream::locate() {
         Ok(binaries) => binaries,
         Err(reason) => {
-            eprintln!("skipped 1 test: {reason}");
-            return;
+            let what = "test of a generated CRD with a real kube-apiserver";
+            return evenkeel_upstream::report_skipped(1, what, reason);
         }
     };
     let options = evenkeel_upstream::UpstreamOptions::default();

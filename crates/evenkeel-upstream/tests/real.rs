@@ -1,6 +1,6 @@
 //! An upstream cluster starts, works, and stops with the process that started it.
 //!
-//! Without the executables every check is skipped; the number of skipped checks is printed.
+//! Without the executables every check is skipped and counted.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a custom test harness")]
 
@@ -13,7 +13,9 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use evenkeel_upstream::client::Client;
-use evenkeel_upstream::{Binaries, Cluster, KUBERNETES_VERSION, UpstreamOptions, locate};
+use evenkeel_upstream::{
+    Binaries, Cluster, KUBERNETES_VERSION, UpstreamOptions, locate, report_skipped,
+};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
     let binaries = match locate() {
         Ok(binaries) => binaries,
         Err(missing) => {
-            println!("skipped: {} checks of a real cluster: {missing}", checks.len());
+            report_skipped(checks.len(), "checks of a real cluster", missing);
             return ExitCode::SUCCESS;
         }
     };
@@ -97,7 +99,7 @@ fn versions(binaries: &Binaries) -> anyhow::Result<()> {
         let server_version = version["gitVersion"].as_str().unwrap_or_default();
         ensure!(server_version.starts_with("v1.36."), "{version}");
         let Some(kubectl) = &binaries.kubectl else {
-            println!("skipped: 1 part of a check: no kubectl");
+            report_skipped(1, "part of a check of a real cluster", "no kubectl");
             return Ok(());
         };
         let output = Command::new(kubectl)
@@ -116,7 +118,7 @@ fn versions(binaries: &Binaries) -> anyhow::Result<()> {
 
 fn controllers(binaries: &Binaries) -> anyhow::Result<()> {
     if binaries.kube_controller_manager.is_none() {
-        println!("skipped: 1 check: no kube-controller-manager");
+        report_skipped(1, "check of a real cluster", "no kube-controller-manager");
         return Ok(());
     }
     block_on(async {

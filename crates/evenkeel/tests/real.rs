@@ -21,8 +21,8 @@ async fn all_scenarios_pass_on_a_real_kube_apiserver() {
     let binaries = match evenkeel_upstream::locate() {
         Ok(binaries) => binaries,
         Err(reason) => {
-            eprintln!("skipped {} stories: {reason}", scenarios::ALL.len());
-            return;
+            let what = "scenarios of the runtime on a real kube-apiserver";
+            return evenkeel_upstream::report_skipped(scenarios::ALL.len(), what, reason);
         }
     };
     let options = evenkeel_upstream::UpstreamOptions::default();

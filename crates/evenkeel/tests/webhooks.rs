@@ -211,7 +211,10 @@ async fn converts_for_its_own_caches(admin: &kube::Client) {
 async fn a_real_kube_apiserver_calls_the_webhooks() {
     let binaries = match evenkeel_upstream::locate() {
         Ok(binaries) => binaries,
-        Err(reason) => return eprintln!("skipped 2 stories: {reason}"),
+        Err(reason) => {
+            let what = "scenarios of webhooks that a real kube-apiserver calls";
+            return evenkeel_upstream::report_skipped(2, what, reason);
+        }
     };
     let options = evenkeel_upstream::UpstreamOptions::default();
     let cluster = evenkeel_upstream::Cluster::start(&binaries, &options).await.unwrap();

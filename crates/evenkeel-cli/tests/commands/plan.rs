@@ -126,8 +126,8 @@ fn plan_for_a_real_kube_apiserver_has_no_other_writes() {
     let binaries = match evenkeel_upstream::locate() {
         Ok(binaries) => binaries,
         Err(reason) => {
-            eprintln!("skipped 1 test: {reason}");
-            return;
+            let what = "test of `evenkeel plan` with a real kube-apiserver";
+            return evenkeel_upstream::report_skipped(1, what, reason);
         }
     };
     // Its processes end with this value.
