@@ -138,8 +138,8 @@ impl Client {
         Self { shared, field_manager, requestor, operations: None, fenced: None }
     }
 
-    /// Creates an object that the server answers but does not store, such as a review; returns the
-    /// answer.
+    /// Creates an object that the server responds to but does not store, such as a review; returns
+    /// the response.
     pub(crate) async fn review(&self, kind: &Kind, body: Vec<u8>) -> Result<Bytes, Error> {
         let request = ApiRequest::create("create", kind, &Key::cluster(""));
         request.body("application/json", body).send(self).await

@@ -14,7 +14,7 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
     /// Servers of webhooks, metrics and health. They start before the caches, since API servers may
-    /// need a conversion webhook to answer a list, and stop last.
+    /// need a conversion webhook to serve a list, and stop last.
     Servers,
     /// Runnables and controllers that do not need leader election.
     EveryReplica,

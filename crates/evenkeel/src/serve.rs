@@ -47,10 +47,10 @@ use slots::Slots;
 /// The delay after a failed `accept`, for example for lack of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Answers requests. [`boxed`] makes the body of any request a [`Body`], so that requests also come
+/// Responds to requests. [`boxed`] makes the body of any request a [`Body`], so that requests also come
 /// from within the process.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// Answers a request. The body has not been read: see [`read`]. A panic becomes the status 500.
+    /// Responds to a request. The body has not been read: see [`read`]. A panic becomes the status 500.
     fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 }
 

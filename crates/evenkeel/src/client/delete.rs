@@ -168,10 +168,10 @@ impl<'a> Delete<'a> {
         };
         let pending = || Pending::new(client, request_info.clone(), vec![key.clone()]);
         let pending = (!dry_run).then(pending);
-        let answer = call.send(client).await;
+        let response = call.send(client).await;
         pending.map(Pending::complete);
-        let answer = match answer {
-            Ok(answer) => answer,
+        let response = match response {
+            Ok(response) => response,
             Err(error) if error.is_not_found() => {
                 // The cache is stale.
                 if known.is_some() && !dry_run {
@@ -188,10 +188,10 @@ impl<'a> Delete<'a> {
                 return Err(error);
             }
         };
-        let header = Header::of(&answer);
+        let header = Header::of(&response);
         if !dry_run {
             if header.is(&kind) && header.terminating {
-                client.shared.cache.wrote(&kind, &answer);
+                client.shared.cache.wrote(&kind, &response);
             } else if let Some(uid) = header.uid.as_deref().map(Uid::new).or(known) {
                 client.shared.cache.deleted(&kind, &key, &uid);
             } else {
@@ -274,14 +274,14 @@ impl<K> Select<K, DeleteCollection<'_>> {
         };
         let dry_run = !options.dry_run.is_empty();
         let pending = (!dry_run).then(|| Pending::new(client, request_info.clone(), shown()));
-        let answer = call.send(client).await;
+        let response = call.send(client).await;
         if let Some(before) = pending.map(Pending::complete) {
             // Objects that the cache added meanwhile may be deleted as well.
             for key in before.iter().chain(&shown()) {
                 client.invalidate(kind, key);
             }
             // One list now replaces a live read of each object later.
-            if answer.is_ok()
+            if response.is_ok()
                 && !before.is_empty()
                 && let Err(error) = client.shared.cache.find(kind, &query)
             {
@@ -291,12 +291,12 @@ impl<K> Select<K, DeleteCollection<'_>> {
         if let Some(operations) = &client.operations
             && !dry_run
         {
-            operations.record_write(match &answer {
+            operations.record_write(match &response {
                 Ok(_) => WriteRecord::deleted(request_info),
                 Err(error) => WriteRecord::failed(request_info, error.message()),
             });
         }
-        answer.map(drop)
+        response.map(drop)
     }
 }
 

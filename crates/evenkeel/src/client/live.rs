@@ -144,8 +144,8 @@ impl<'a> Live<'a> {
     }
 
     pub(super) async fn raw(self, kind: &Kind, key: &Key) -> Result<Option<Bytes>, Error> {
-        let answer = ApiRequest::object("get", Method::GET, kind, key).send(self.client).await;
-        let found = match answer {
+        let response = ApiRequest::object("get", Method::GET, kind, key).send(self.client).await;
+        let found = match response {
             Ok(bytes) => Some(bytes),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),

@@ -319,9 +319,9 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
     async fn request(&self, body: Vec<u8>) -> Result<Bytes, Error> {
         let pending = || Pending::new(self.client, self.request_info(), vec![self.key.clone()]);
         let pending = (!self.dry_run).then(pending);
-        let answer = self.call(body).send(self.client).await;
+        let response = self.call(body).send(self.client).await;
         pending.map(Pending::complete);
-        answer
+        response
     }
 
     /// Returns the cached object, if requested and current.

@@ -181,7 +181,7 @@ impl WriteRecord {
         request_info: RequestInfo,
         before: Option<&Entry>,
         body: &Body<'_>,
-        answer: &[u8],
+        response: &[u8],
         version: Option<Version>,
     ) -> Self {
         // An object that is not cached whole cannot be compared.
@@ -189,12 +189,12 @@ impl WriteRecord {
         let fields = before.map(|entry| {
             let fields = body.fields();
             let exact = precondition(&fields) == Some(entry.meta().version());
-            diff::fields(entry.json(), answer, SentFields::root(&fields, body.strategy, exact))
+            diff::fields(entry.json(), response, SentFields::root(&fields, body.strategy, exact))
         });
         let fields = fields.unwrap_or_default();
         // Needed only for contested fields, which exclude the status.
         let contested = fields.iter().any(|field| !field.is_status());
-        let other_manager = contested.then(|| diff::last_other_manager(answer)).flatten();
+        let other_manager = contested.then(|| diff::last_other_manager(response)).flatten();
         Self { request_info, result: WriteResult::Changed { version, fields, other_manager } }
     }
 

@@ -142,7 +142,7 @@ async fn run(path: PathBuf, inner: Weak<Inner>, stop: CancellationToken) -> Resu
             accepted = listener.accept(), if clients.len() < CLIENTS_MAX => {
                 if let (Ok((stream, _)), Some(inner)) = (accepted, inner.upgrade()) {
                     clients.spawn(async move {
-                        // A client that is gone needs no answer.
+                        // A client that is gone needs no response.
                         let _ = serve(stream, inner).await;
                     });
                 }
@@ -171,12 +171,12 @@ async fn serve(mut stream: UnixStream, inner: Arc<Inner>) -> io::Result<()> {
     let mut reader = BufReader::new(reader.take(REQUEST_MAX));
     let read = tokio::time::timeout(REQUEST_TIMEOUT, reader.read_line(&mut line));
     read.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    let answered = match serde_json::from_str::<Request>(&line) {
-        Ok(request) => answer(&request, &inner),
+    let response = match serde_json::from_str::<Request>(&line) {
+        Ok(request) => respond(&request, &inner),
         Err(error) => Err(error.into()),
     };
-    let (lines, follow) = match answered {
-        Ok(answered) => answered,
+    let (lines, follow) = match response {
+        Ok(response) => response,
         Err(error) => (vec![json!({"error": error.to_string()})], None),
     };
     for value in lines {
@@ -226,8 +226,8 @@ impl Records {
     }
 }
 
-/// Returns the lines of the answer, and what follows.
-fn answer(request: &Request, inner: &Inner) -> Result<(Vec<Value>, Option<Records>)> {
+/// Returns the lines of the response, and what follows.
+fn respond(request: &Request, inner: &Inner) -> Result<(Vec<Value>, Option<Records>)> {
     let lines = match request {
         Request::Status => vec![json::status(inner)],
         Request::Records { object, follow } => {

@@ -36,7 +36,7 @@ pub(crate) struct RestClientMetrics {
     retries: Family<Counter, 3>,
 }
 
-/// A request whose head was answered.
+/// A request, once its response has begun or it has failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a Method,

@@ -1,10 +1,10 @@
 //! Authentication and authorization by the API server: TokenReview, then SubjectAccessReview on the
 //! method and the path, as the metrics server of controller-runtime does.
 //!
-//! There is no access without a positive answer: a request without a token is refused without a
-//! request to the API server, and so is every request that the API server does not answer, or whose
-//! reviews it does not serve. Decisions are cached, up to a bound, and few reviews run at a time, so
-//! that clients with invented tokens do not become a load on the API server.
+//! There is no access without a positive review: a request without a token is refused without a
+//! request to the API server, and so is every request whose reviews time out or are not served.
+//! Decisions are cached, up to a bound, and few reviews run at a time, so that clients with invented
+//! tokens do not become a load on the API server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Authorizer {
         let spec = TokenReviewSpec { token: token.to_owned(), ..<_>::default() };
         let review: Option<TokenReview> =
             self.review(&TokenReview { spec, ..TokenReview::default() }).await;
-        // Without an answer nothing is cached.
+        // Without a response nothing is cached.
         let status = review?.status.unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true)).map(Arc::new);
         let lifetime = if user.is_some() { AUTHENTICATED } else { NOT_AUTHENTICATED };
@@ -127,24 +127,24 @@ impl Authorizer {
         allowed
     }
 
-    /// Sends a review; `None` without an answer.
+    /// Sends a review; `None` without a response.
     async fn review<K: Object + Serialize + DeserializeOwned>(&self, review: &K) -> Option<K> {
         let exchange = async {
             let _permit = self.reviews.acquire().await?;
             let body = serde_json::to_vec(review)?;
             let kind = Kind::of::<K>();
-            let answer = self.client.review(&kind, body).await?;
-            Result::<K>::Ok(serde_json::from_slice(&answer)?)
+            let response = self.client.review(&kind, body).await?;
+            Result::<K>::Ok(serde_json::from_slice(&response)?)
         };
         match timeout(REVIEW_TIMEOUT, exchange).await {
-            Ok(Ok(answer)) => Some(answer),
+            Ok(Ok(review)) => Some(review),
             Ok(Err(error)) => {
                 let error = chain(&*error);
                 tracing::warn!(error, "request for metrics refused: the review failed");
                 None
             }
             Err(_) => {
-                tracing::warn!("request for metrics refused: no answer to the review in time");
+                tracing::warn!("request for metrics refused: the review timed out");
                 None
             }
         }

@@ -1,6 +1,6 @@
 //! Health checks, and their endpoints in the format of Kubernetes.
 //!
-//! `/healthz` and `/readyz` run all checks and answer `ok`, or 500 with a line per check and the
+//! `/healthz` and `/readyz` run all checks and respond with `ok`, or with 500 with a line per check and the
 //! reasons withheld. `?verbose` prints the lines in any case, `?exclude=NAME` skips a check, and
 //! `/healthz/NAME` runs one check and prints the reason of its failure.
 
@@ -76,7 +76,7 @@ pub(crate) struct Endpoint {
     pub(crate) added: Arc<Checks>,
 }
 
-/// Answers health probes.
+/// Responds to health probes.
 pub(crate) struct HealthHandler(pub(crate) Vec<Endpoint>);
 
 impl Handler for HealthHandler {
@@ -87,7 +87,7 @@ impl Handler for HealthHandler {
         let path = request.uri().path().trim_start_matches('/');
         let (first, check) = path.split_once('/').unwrap_or((path, ""));
         let endpoint = self.0.iter().find(|endpoint| endpoint.name == first);
-        let answer = match endpoint {
+        let result = match endpoint {
             None => None,
             Some(endpoint) if check.trim_matches('/').is_empty() => {
                 let query = Query::parse(request.uri().query().unwrap_or_default());
@@ -95,7 +95,7 @@ impl Handler for HealthHandler {
             }
             Some(endpoint) => endpoint.one(&decode(check)).await,
         };
-        match answer {
+        match result {
             Some((status, body)) => text(status, body),
             None => text(StatusCode::NOT_FOUND, "404 page not found\n"),
         }

@@ -10,7 +10,7 @@ use super::authorize::{Authorizer, Refusal};
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use crate::serve::{Body, Handler, text};
 
-/// Answers scrapes.
+/// Responds to scrapes.
 pub(crate) struct MetricsHandler {
     pub(crate) metrics: Arc<Metrics>,
     /// `None` serves all clients.

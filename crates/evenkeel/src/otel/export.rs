@@ -53,7 +53,7 @@ impl OtelExporter {
                 let _ = timeout(FLUSH_TIMEOUT, self.flush(observer)).await;
                 return;
             }
-            // A stop does not wait for a collector that does not answer.
+            // A stop does not wait for a collector that does not respond.
             tokio::select! {
                 biased;
                 () = self.flush(observer) => {}
@@ -87,11 +87,11 @@ impl OtelExporter {
             let error = match sent {
                 Ok(Ok(status)) if status.is_success() => return Ok(()),
                 Ok(Ok(status)) if !is_retryable(status) => {
-                    return Err(format!("the collector answered {status}").into());
+                    return Err(format!("the collector responded with {status}").into());
                 }
-                Ok(Ok(status)) => format!("the collector answered {status}").into(),
+                Ok(Ok(status)) => format!("the collector responded with {status}").into(),
                 Ok(Err(error)) => error,
-                Err(_) => "the collector did not answer in time".into(),
+                Err(_) => "the collector timed out".into(),
             };
             let Some(delay) = delays.next() else { return Err(error) };
             sleep(*delay).await;

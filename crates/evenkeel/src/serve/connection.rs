@@ -57,7 +57,7 @@ impl<H: Handler> Connection<H> {
         let used = AtomicBool::new(false);
         let service = service_fn(async |request| {
             used.store(true, Ordering::Relaxed);
-            Ok::<_, Infallible>(self.answer(request).await)
+            Ok::<_, Infallible>(self.respond(request).await)
         });
         let http = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -86,10 +86,10 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let _busy = self.slot.begin_request();
-        let answer = AssertUnwindSafe(self.handler.handle(request.map(boxed))).catch_unwind();
-        match time::timeout(self.limits.request, answer).await {
+        let response = AssertUnwindSafe(self.handler.handle(request.map(boxed))).catch_unwind();
+        match time::timeout(self.limits.request, response).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => text(StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
             Err(_) => text(StatusCode::REQUEST_TIMEOUT, "request timed out"),

@@ -73,8 +73,8 @@ struct Spec {
     audiences: Vec<String>,
 }
 
-/// Answers the review in `body`.
-pub(super) async fn answer(authenticate: &Authenticate, body: &[u8]) -> Bytes {
+/// Responds to the review in `body`.
+pub(super) async fn respond(authenticate: &Authenticate, body: &[u8]) -> Bytes {
     let review: Review = match serde_json::from_slice(body) {
         Ok(review) => review,
         Err(error) => return refused(&error.to_string()),
@@ -88,8 +88,8 @@ pub(super) async fn answer(authenticate: &Authenticate, body: &[u8]) -> Bytes {
     if token.is_empty() {
         return encode(version, rejected("token is empty"));
     }
-    let answer = AssertUnwindSafe(async { authenticate(&token, &audiences).await });
-    match answer.catch_unwind().await {
+    let result = AssertUnwindSafe(async { authenticate(&token, &audiences).await });
+    match result.catch_unwind().await {
         Ok(Ok(Some(AuthenticatedUser { user, audiences }))) => {
             let mut status = json!({"authenticated": true, "user": user});
             if !audiences.is_empty() {

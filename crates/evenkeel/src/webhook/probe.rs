@@ -37,7 +37,7 @@ pub(super) async fn connect(
     match tokio::time::timeout(TIMEOUT, dial).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(format!("webhook server is not reachable: {error}")),
-        Err(_) => Err(format!("webhook server did not answer within {TIMEOUT:?}")),
+        Err(_) => Err(format!("webhook server did not respond within {TIMEOUT:?}")),
     }
 }
 

@@ -231,7 +231,7 @@ impl Handler for Webhooks {
         };
         let _in_flight = metrics.begin();
         let started = Instant::now();
-        let response = self.answer(&route, request).await;
+        let response = self.respond(&route, request).await;
         // As in controller-runtime: errors are codes inside of the response.
         metrics.end(true, started.elapsed());
         response
@@ -239,7 +239,7 @@ impl Handler for Webhooks {
 }
 
 impl Webhooks {
-    async fn answer(&self, route: &Route, request: Request<Body>) -> Response<Full<Bytes>> {
+    async fn respond(&self, route: &Route, request: Request<Body>) -> Response<Full<Bytes>> {
         let limit = match route {
             Route::Admission(_) => review::LIMIT,
             Route::Authentication(_) => authentication::LIMIT,
@@ -261,21 +261,21 @@ impl Webhooks {
             Err(ReadError::Broken(error)) => (Bytes::new(), Some((400, error.to_string()))),
         };
         let families = &self.metrics.webhooks;
-        let answer = match (route, problem) {
+        let review = match (route, problem) {
             (Route::Admission(_), Some((code, why))) => review::refused(&body, code, why),
             (Route::Admission(handle), None) => {
-                review::answer(handle, &body, &families.panics).await
+                review::respond(handle, &body, &families.panics).await
             }
             (Route::Authentication(_), Some((_, why))) => authentication::refused(&why),
             (Route::Authentication(authenticate), None) => {
-                authentication::answer(authenticate, &body).await
+                authentication::respond(authenticate, &body).await
             }
             (Route::Conversion, Some((_, why))) => conversion::refused(&why),
             (Route::Conversion, None) => {
-                self.conversions.answer(&body, &families.conversion_panics)
+                self.conversions.respond(&body, &families.conversion_panics)
             }
         };
-        let mut response = Response::new(Full::new(answer));
+        let mut response = Response::new(Full::new(review));
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(CONTENT_TYPE, json);
         response

@@ -26,8 +26,8 @@ struct Review {
     request: Option<AdmissionRequest>,
 }
 
-/// Answers the review in `body`.
-pub(super) async fn answer(handle: &Handle, body: &[u8], panics: &Counter) -> Bytes {
+/// Responds to the review in `body`.
+pub(super) async fn respond(handle: &Handle, body: &[u8], panics: &Counter) -> Bytes {
     match decode(body) {
         Ok((version, request)) => {
             let response = typed::call(handle, &request, panics).await;
@@ -68,7 +68,7 @@ fn encode(version: &str, uid: &str, response: AdmissionResponse) -> Bytes {
     review.to_string().into()
 }
 
-/// What is needed to answer a review that does not decode.
+/// What is needed to respond to a review that does not decode.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) api_version: Option<String>,

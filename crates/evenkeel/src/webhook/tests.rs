@@ -1,4 +1,4 @@
-//! The answers of webhooks to reviews.
+//! The responses of webhooks to reviews.
 
 use std::sync::Arc;
 

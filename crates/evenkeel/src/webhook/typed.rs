@@ -128,11 +128,11 @@ where
     }
 }
 
-/// Answers admission requests without decoding the objects.
+/// Responds to admission requests without decoding the objects.
 ///
 /// A function `Fn(&AdmissionRequest) -> AdmissionResponse` is a handler.
 pub trait AdmissionHandler: Send + Sync + 'static {
-    /// Answers a request.
+    /// Responds to a request.
     fn handle(&self, request: &AdmissionRequest) -> impl Future<Output = AdmissionResponse> + Send;
 }
 
@@ -145,10 +145,11 @@ where
     }
 }
 
-type Answer<'a> = Pin<Box<dyn Future<Output = AdmissionResponse> + Send + 'a>>;
+type ResponseFuture<'a> = Pin<Box<dyn Future<Output = AdmissionResponse> + Send + 'a>>;
 
 /// A handler behind a path.
-pub(super) type Handle = Arc<dyn for<'a> Fn(&'a AdmissionRequest) -> Answer<'a> + Send + Sync>;
+pub(super) type Handle =
+    Arc<dyn for<'a> Fn(&'a AdmissionRequest) -> ResponseFuture<'a> + Send + Sync>;
 
 /// Calls a handler; a panic becomes a denial with code 500.
 pub(super) async fn call(

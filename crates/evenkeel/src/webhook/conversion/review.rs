@@ -58,8 +58,8 @@ impl Conversions {
         self.0.read().values().cloned().collect()
     }
 
-    /// Answers the review in `body`.
-    pub(in crate::webhook) fn answer(&self, body: &[u8], panics: &Counter) -> Bytes {
+    /// Responds to the review in `body`.
+    pub(in crate::webhook) fn respond(&self, body: &[u8], panics: &Counter) -> Bytes {
         let review: Review = match serde_json::from_slice(body) {
             Ok(review) => review,
             Err(error) => return refused(&error.to_string()),
@@ -109,7 +109,7 @@ impl Conversions {
     }
 }
 
-/// Answers a review that cannot be processed.
+/// Responds to a review that cannot be processed.
 pub(in crate::webhook) fn refused(message: &str) -> Bytes {
     encode(VERSIONS[0], failed("", message))
 }
