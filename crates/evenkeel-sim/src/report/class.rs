@@ -32,8 +32,8 @@ pub enum BugClass {
     Ownership,
     /// Writes without an end.
     HotLoop,
-    /// The status is not true.
-    LyingStatus,
+    /// The status states what is not true yet.
+    PrematureStatus,
     /// Two replicas write, or one without its lease.
     Leadership,
     /// One object delays others.
@@ -63,7 +63,7 @@ impl BugClass {
             Oracle::Transition => Self::StateTransition,
             Oracle::Ownership | Oracle::Leftovers | Oracle::Deletion => Self::Ownership,
             Oracle::Idempotency | Oracle::WriteBudget => Self::HotLoop,
-            Oracle::Status => Self::LyingStatus,
+            Oracle::Status => Self::PrematureStatus,
             Oracle::Panics => Self::Panic,
             Oracle::Secrets => Self::ExposedSecret,
             Oracle::Leadership => Self::Leadership,
@@ -100,7 +100,7 @@ impl fmt::Display for BugClass {
             Self::StateTransition => "state transition",
             Self::Ownership => "ownership and deletion",
             Self::HotLoop => "hot loop",
-            Self::LyingStatus => "lying status",
+            Self::PrematureStatus => "premature status",
             Self::Leadership => "leadership",
             Self::Isolation => "isolation",
             Self::Panic => "panic",

@@ -140,7 +140,7 @@ fn hot_loops_are_found() {
 }
 
 #[test]
-fn lying_status_is_found() {
+fn premature_status_is_found() {
     find_all(status::PLANTED);
 }
 
