@@ -9,7 +9,7 @@ mod faults;
 
 mod conditions;
 
-mod intruder;
+mod other_client;
 
 mod leases;
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::conditions::Refusal;
-use super::intruder::Intrusion;
+use super::other_client::OtherWrite;
 use super::{Call, Command, Gate, SimBody, Write, connection_refused, faults, stream};
 use crate::plan::Effect;
 use crate::state::controller_of;
@@ -218,11 +218,13 @@ impl OperatorService {
                 self.touch(&call).await;
                 self.write(&call, nth, request, true).await
             }
-            Effect::DeleteObject => self.written_then(&call, nth, request, Intrusion::Delete).await,
-            Effect::RecreateObject => {
-                self.written_then(&call, nth, request, Intrusion::Recreate).await
+            Effect::DeleteObject => {
+                self.written_then(&call, nth, request, OtherWrite::Delete).await
             }
-            Effect::EditObject => self.written_then(&call, nth, request, Intrusion::Edit).await,
+            Effect::RecreateObject => {
+                self.written_then(&call, nth, request, OtherWrite::Recreate).await
+            }
+            Effect::EditObject => self.written_then(&call, nth, request, OtherWrite::Edit).await,
             Effect::Restart => {
                 let response = self.write(&call, nth, request, true).await;
                 gate.recorder.fault(Lane::Operator, text("is stopped after"));
@@ -409,14 +411,14 @@ impl OperatorService {
         call: &Call,
         nth: u32,
         request: Request<Body>,
-        intrusion: Intrusion,
+        other_write: OtherWrite,
     ) -> Result<Response<SimBody>, BoxError> {
         let (parts, body) = request.into_parts();
         let bytes = body.collect().await?.to_bytes();
         let sent: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let request = Request::from_parts(parts, Body::from(bytes.to_vec()));
         let response = self.write(call, nth, request, true).await;
-        self.intrude(call, &sent, intrusion).await;
+        self.write_as_other_client(call, &sent, other_write).await;
         response
     }
 

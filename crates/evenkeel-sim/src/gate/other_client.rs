@@ -9,7 +9,7 @@ use crate::trace::Lane;
 
 /// What a client does with an object that the operator has just written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Intrusion {
+pub(super) enum OtherWrite {
     Delete,
     Recreate,
     Edit,
@@ -30,17 +30,22 @@ impl OperatorService {
     }
 
     /// Deletes, recreates or edits the object of the last write. `sent` is the body of the request.
-    pub(super) async fn intrude(&self, call: &Call, sent: &Value, intrusion: Intrusion) {
+    pub(super) async fn write_as_other_client(
+        &self,
+        call: &Call,
+        sent: &Value,
+        other_write: OtherWrite,
+    ) {
         let last = self.gate.state.lock().requests.writes.last().cloned();
         let Some(write) = last else { return };
         let path = match call.name.is_empty() {
             true => format!("{}/{}", call.path, write.name),
             false => call.path.clone(),
         };
-        match intrusion {
-            Intrusion::Edit => self.edit(&path, sent, &write).await,
-            Intrusion::Delete => drop(self.delete(&path, &write).await),
-            Intrusion::Recreate => {
+        match other_write {
+            OtherWrite::Edit => self.edit(&path, sent, &write).await,
+            OtherWrite::Delete => drop(self.delete(&path, &write).await),
+            OtherWrite::Recreate => {
                 let Some(mut object) = self.delete(&path, &write).await else { return };
                 if let Some(metadata) = object["metadata"].as_object_mut() {
                     metadata.retain(|field, _| matches!(&**field, "name" | "namespace" | "labels"));
