@@ -6,7 +6,7 @@
 //!
 //! Each stage consumes the output of the one before it, so a stage cannot be left out. Of an update
 //! or patch, all stages that depend on the current object run inside the compare-and-swap loop,
-//! once for each version of the object that they find. No stage knows a kind by name: what is
+//! once for each version of the object that they find. No stage compares names of kinds: what is
 //! particular to a kind is in its [`Hooks`](crate::context::Hooks).
 
 pub(crate) mod decode;

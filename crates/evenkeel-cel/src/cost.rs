@@ -82,7 +82,7 @@ pub trait SizeEstimator {
     fn size(&self, node: &CostNode<'_>) -> Option<SizeEstimate>;
 }
 
-/// Knows no sizes: everything is unbounded.
+/// Has no sizes: everything is unbounded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnknownSizes;
 

@@ -1,4 +1,4 @@
-//! Declarations of functions: what the checker knows, what runs, and what it costs.
+//! Declarations of functions: what the checker uses, what runs, and what it costs.
 //!
 //! A library is a function that returns [`Function`]s:
 //!
@@ -146,7 +146,7 @@ impl Overload {
         Self { member: true, ..Self::global(id, arguments, result, implementation) }
     }
 
-    /// Whether the values are of the declared types. Elements of lists and maps are looked at as cel-go
+    /// Whether the values are of the declared types. Elements of lists and maps are checked as cel-go
     /// does: the first one stands for all.
     pub(crate) fn accepts(&self, arguments: &[Value<'_>]) -> bool {
         self.arguments.len() == arguments.len()

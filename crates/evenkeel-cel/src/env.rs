@@ -65,7 +65,7 @@ pub struct FunctionCost {
     pub cost: Option<CallCost>,
 }
 
-/// Knows object types by name. Implemented for [`Schema`], with all objects in it.
+/// Finds object types by name. Implemented for [`Schema`], with all objects in it.
 pub trait TypeProvider: Send + Sync {
     /// Whether there is an object type of this name.
     fn has_type(&self, name: &str) -> bool;

@@ -198,7 +198,7 @@ impl<'a> Evaluator<'a, '_> {
             let found = found.and_then(|found| found.map(Value::checked).transpose());
             let found = match found {
                 Err(error) => {
-                    // What failed was looked at.
+                    // What failed was checked.
                     self.charge(1)?;
                     return Err(error);
                 }

@@ -2,8 +2,8 @@
 //!
 //! Grammar, limits and positions are cel-go's. Two limits bound the depth of a tree, both 250: one of
 //! nested rules of the grammar, one of nested operators, selections and calls in the result. After a
-//! syntax error parsing ends, where cel-go tries to go on; only after that of a conditional inside
-//! another one does it go on, too. Reserved names, malformed literals and misused macros do not end it.
+//! syntax error parsing ends, where cel-go tries to continue; only after that of a conditional inside
+//! another one does it continue, too. Reserved names, malformed literals and misused macros do not end it.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ struct Parser<'t> {
     issues: Issues,
     /// Depths of the recursive rules `expr`, `relation` and `calc`.
     depths: [usize; 3],
-    /// Where an enclosing `expr` goes on after an error.
+    /// Where an enclosing `expr` continues after an error.
     resumes: Option<usize>,
     /// Whether it has gone on.
     resumed: bool,
@@ -132,7 +132,7 @@ struct Abort;
 
 type Parse<T = Node> = Result<T, Abort>;
 
-/// Arguments do not fit a macro, which was reported. Parsing goes on.
+/// Arguments do not fit a macro, which was reported. Parsing continues.
 struct Misuse;
 
 fn unspecified(id: u32) -> Expr {

@@ -41,7 +41,8 @@ pub enum Type {
     Type(Option<Arc<Type>>),
     /// A named type without fields, with parameters: `optional_type(int)`, `kubernetes.Quantity`.
     Opaque(Arc<Opaque>),
-    /// An object with declared fields, which the environment's [`TypeProvider`](crate::TypeProvider) knows by this name.
+    /// An object with declared fields, which the environment's
+    /// [`TypeProvider`](crate::TypeProvider) has under this name.
     Struct(Arc<str>),
     /// A type parameter of a function declaration.
     Param(Arc<str>),

@@ -257,7 +257,7 @@ impl Session<'_> {
         self.accesses.print_denied();
         let ended = self.operator.as_mut().and_then(Running::ended);
         if let Some(status) = ended {
-            progress(&format!("The operator ended ({status}); a change starts it again."));
+            progress(&format!("The operator exited ({status}); it restarts on the next change."));
             self.operator = None;
             self.reporter = None;
         }

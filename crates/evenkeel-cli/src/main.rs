@@ -74,7 +74,7 @@ enum Command {
     Dev(dev::Dev),
     /// Run the operator outside of a cluster, with the current kubeconfig
     Run(run::Run),
-    /// Show why an object was reconciled by a running operator, and what came of it
+    /// Show why an object was reconciled by a running operator, and the outcome
     Why(operator::why::Why),
     /// Show the workqueues of a running operator
     Queue(operator::queue::Queue),

@@ -100,7 +100,7 @@ pub use webhooks::WebhookError;
 /// The clock of a seeded cluster starts at 2026-01-01T00:00:00Z, like that of a seeded API server.
 const SEEDED_START: i64 = 1_767_225_600;
 
-/// A running cluster. Dropping it aborts its tasks; [`Cluster::stop`] shuts it down in order.
+/// A running cluster. Dropping it aborts its tasks; [`Cluster::stop`] shuts it down gracefully.
 pub struct Cluster {
     server: ApiServer,
     manager: Manager,

@@ -78,7 +78,7 @@ fn spec(request: &str, signer: &str, usages: &[&str]) -> CertificateSigningReque
     }
 }
 
-/// Returns a client that authenticates with a certificate, as its kubeconfig would say.
+/// Returns a client that authenticates with a certificate, as its kubeconfig would.
 async fn client_with(kubeconfig: &str, certificate: &str, key: &str) -> Client {
     let mut parsed = Kubeconfig::from_yaml(kubeconfig).unwrap();
     for user in &mut parsed.auth_infos {

@@ -1,6 +1,6 @@
 //! ResourceQuotas: which objects a quota counts, what they use, and whether a request fits.
 //!
-//! [`Evaluator`] knows one resource. [`check`] compares a request with the quotas of its namespace;
+//! [`Evaluator`] measures one resource. [`check`] compares a request with the quotas of its namespace;
 //! the status of a quota, not its spec, is what is enforced, as in upstream's `CheckRequest`.
 
 mod evaluator;

@@ -64,7 +64,7 @@ pub(crate) type SimBody = UnsyncBoxBody<Bytes, BoxError>;
 pub(crate) enum Command {
     /// The incarnation has crashed.
     Crash(u32),
-    /// Stop the incarnation in order and start the next one.
+    /// Stop the incarnation gracefully and start the next one.
     Restart(u32),
 }
 

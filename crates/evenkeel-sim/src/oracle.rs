@@ -26,34 +26,33 @@ use crate::world::{Abort, Run};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Oracle {
-    /// After the last fault the cluster reaches the state of a run without faults, and stays in it
-    /// (O1).
+    /// After the last fault the cluster reaches the state of a run without faults, and stays in it.
     Convergence,
-    /// The same declaration leads to the same children, whatever was declared before (O1).
+    /// The same declaration leads to the same children, whatever was declared before.
     Transition,
-    /// At rest another reconcile changes nothing (O2).
+    /// At rest another reconcile changes nothing.
     Idempotency,
-    /// Objects are created and deleted as often as without faults (O3).
+    /// Objects are created and deleted as often as without faults.
     Lifecycle,
-    /// Only objects of the operator's own resources are deleted (O4).
+    /// Only objects of the operator's own resources are deleted.
     Ownership,
-    /// Nothing is left when the user has deleted everything (O5).
+    /// Nothing is left when the user has deleted everything.
     Leftovers,
-    /// Every object that is deleted is gone within the bound (O6).
+    /// Every object that is deleted is gone within the bound.
     Deletion,
-    /// `observedGeneration` and `Ready` are true (O7).
+    /// `observedGeneration` and `Ready` are true.
     Status,
-    /// The number of writes is bounded (O8).
+    /// The number of writes is bounded.
     WriteBudget,
-    /// Nothing panics, and the manager runs (O9).
+    /// Nothing panics, and the manager runs.
     Panics,
-    /// A replica that has lost its lease writes nothing (O10).
+    /// A replica that has lost its lease writes nothing.
     Leadership,
-    /// An object whose requests fail does not delay others (O11).
+    /// An object whose requests fail does not delay others.
     Isolation,
-    /// Every request is allowed by the declared permissions (O12).
+    /// Every request is allowed by the declared permissions.
     Permissions,
-    /// The data of Secrets appears in no other object, Event, metric or log line (O13).
+    /// The data of Secrets appears in no other object, Event, metric or log line.
     Secrets,
     /// Everything that the operator does ends with its manager, and happens on its thread.
     Escapes,

@@ -1,4 +1,4 @@
-//! The report of a simulation: for a person, as JSON, as JUnit XML and as a picture.
+//! The report of a simulation: as text, as JSON, as JUnit XML and as a picture.
 
 mod class;
 

@@ -29,7 +29,7 @@ pub struct TraceEvent {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Lane {
-    /// The user who plays the workload, and other clients that interfere.
+    /// The client of the workload, and other clients that interfere.
     User,
     /// The API server and the controllers of the cluster: committed writes.
     Server,

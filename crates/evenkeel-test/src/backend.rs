@@ -200,7 +200,7 @@ impl Backend {
         let Self::Embedded { cluster, .. } = self else { return Ok(()) };
         // The server keeps its objects in memory, so it need not wait.
         let served = tokio::task::unconstrained(cluster.serve_webhooks(manager)).now_or_never();
-        served.ok_or("the webhooks were not installed at once")?.map_err(Into::into)
+        served.ok_or("the webhooks were not installed synchronously")?.map_err(Into::into)
     }
 
     /// Returns the namespace of the test: a new one on an existing cluster, else `default`.

@@ -15,7 +15,7 @@
 //! # What is guaranteed
 //!
 //! Kubernetes does not reject the writes of a former leader, and no client can do so in its place
-//! (client-go states this, too). The fence of this crate makes it as good as it gets:
+//! (client-go states this, too). The fence of this crate guarantees instead:
 //!
 //! - Leader-bound work sends **no request after its own deadline**: the renew deadline, counted from
 //!   the moment at which the last successful renewal was *sent*, on a clock that counts suspend. All
@@ -28,7 +28,7 @@
 //!   rates, nothing with a ratio of 1.5. The time during which a process is paused between the last
 //!   check and the system call that sends is part of this time.
 //!
-//! Events are no part of this: those that were recorded in time are written later.
+//! Events are an exception: those that were recorded in time may be written later.
 //!
 //! Beyond that limit only preconditions protect: updates with a resourceVersion, deletions with a uid.
 //! For systems outside the cluster there is a [fencing token](crate::Context::fencing_token), which

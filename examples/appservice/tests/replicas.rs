@@ -1,4 +1,4 @@
-//! Several processes of the operator on one cluster: who acts when the leader is stopped or killed.
+//! Several processes of the operator on one cluster: which one acts when the leader is stopped or killed.
 //!
 //! Each process has a DNS zone of its own, so its records show what it did.
 

@@ -116,7 +116,7 @@ impl AccessReport {
         Self::new(user, accesses, granted)
     }
 
-    /// Returns whether nothing was denied and nothing was granted in vain.
+    /// Returns whether nothing was denied and all that was granted was used.
     #[must_use]
     pub fn is_least_privilege(&self) -> bool {
         self.denied.is_empty() && self.unused.is_empty()

@@ -1,5 +1,5 @@
-//! `OwnerReferencesPermissionEnforcement`: a user who changes owner references needs the permission
-//! to delete the object, and one who blocks the deletion of an owner needs the permission to set its
+//! `OwnerReferencesPermissionEnforcement`: a change of owner references needs the permission to
+//! delete the object, and a reference that blocks the deletion of an owner the permission to set its
 //! finalizers. Disabled by default.
 
 use std::sync::Arc;

@@ -133,7 +133,7 @@ impl Charges {
                         revision,
                         before: quota.used.clone(),
                     }),
-                    // It is deleted, so it has no say.
+                    // It is deleted, so it limits nothing.
                     Ok(None) => {}
                     Err(status) if status.reason() == "Conflict" => {
                         changed.push(quota.name.clone());

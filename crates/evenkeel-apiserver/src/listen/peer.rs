@@ -1,4 +1,4 @@
-//! The peer of a connection: what the listener knows of it, and what the service reports back.
+//! The peer of a connection: what the listener has found about it, and what the service reports back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Stage 6: decodes bytes to an object of the expected kind.
+//! Decodes bytes to an object of the expected kind.
 //!
 //! Everything happens in the version of the request: the kind is checked, unknown and duplicate
 //! fields are dropped and reported according to `fieldValidation`, types are checked, and defaults

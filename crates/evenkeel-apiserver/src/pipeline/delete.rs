@@ -21,7 +21,7 @@ use crate::request::negotiate;
 use crate::request::query::Query;
 use crate::status::{Details, Status};
 
-/// The kinds besides DeleteOptions that upstream's options decoder knows.
+/// The kinds besides DeleteOptions that upstream's options decoder accepts.
 const OPTIONS_SCHEME: [&str; 5] =
     ["Status", "GetOptions", "CreateOptions", "UpdateOptions", "PatchOptions"];
 

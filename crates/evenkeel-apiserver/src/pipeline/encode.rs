@@ -1,4 +1,4 @@
-//! Stage 12: encodes objects and builds responses.
+//! Encodes objects and builds responses.
 //!
 //! An object is encoded once, when it is stored; reads return those bytes. Only another version, a
 //! table, YAML, protobuf or indentation require encoding again.

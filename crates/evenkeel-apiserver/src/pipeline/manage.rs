@@ -1,4 +1,4 @@
-//! Stage 7: managed fields.
+//! Managed fields.
 //!
 //! Runs before mutating admission, as upstream does: fields that plugins add have no field manager.
 

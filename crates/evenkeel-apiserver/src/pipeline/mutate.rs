@@ -1,4 +1,4 @@
-//! Stage 8: mutating admission.
+//! Mutating admission.
 
 use evenkeel_kinds::defaults::Applied;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Stage 11: writes to storage.
+//! Writes to storage.
 //!
 //! The only place with optimistic concurrency: a write is committed only if the object has not
 //! changed since [`current`] read it. Otherwise the functions return `None`, and the caller repeats

@@ -1,4 +1,4 @@
-//! Stage 9: prepares and validates the object by the rules of its kind.
+//! Prepares and validates the object by the rules of its kind.
 //!
 //! Sets fields that only the server may set, such as uid and name, calls the hook that reserves what
 //! the kind needs, runs the kind's strategy (status apart from spec, generation), and validates

@@ -1,4 +1,4 @@
-//! Stage 10: validating admission.
+//! Validating admission.
 
 use serde_json::Value;
 

@@ -285,7 +285,7 @@ impl Crds {
         publish(registry, group_of(name), group);
     }
 
-    /// Stops serving a deleted CRD and forgets its names.
+    /// Stops serving a deleted CRD and releases its names.
     pub(crate) fn remove(&self, registry: &Registry, name: &str) {
         let group_name = group_of(name);
         if let Some(given) = self.names().get_mut(group_name) {

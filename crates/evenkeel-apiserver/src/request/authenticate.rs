@@ -1,4 +1,4 @@
-//! Stage 2: authentication by client certificate or bearer token, or as the anonymous user.
+//! Authentication by client certificate or bearer token, or as the anonymous user.
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;

@@ -1,4 +1,4 @@
-//! Stage 4: authorization.
+//! Authorization.
 
 use super::Routed;
 use super::authenticate::Authenticated;

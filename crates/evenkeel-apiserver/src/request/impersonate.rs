@@ -1,4 +1,4 @@
-//! Stage 3: impersonation. A request with `Impersonate-*` headers continues as the requested user,
+//! Impersonation. A request with `Impersonate-*` headers continues as the requested user,
 //! if the requestor may impersonate that user.
 //!
 //! Follows upstream's constrained impersonation: the modes of [`MODES`] are tried in order, then

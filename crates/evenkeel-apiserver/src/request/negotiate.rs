@@ -89,7 +89,7 @@ pub(crate) fn error_format(headers: &HeaderMap, pretty: bool) -> Option<Format> 
 }
 
 /// Checks `Accept` as the router of built-in resources does: it compares whole media types and
-/// knows no range except `*/*`. `streams` is whether the route supports watches.
+/// accepts no range except `*/*`. `streams` is whether the route supports watches.
 pub(crate) fn check_accept(headers: &HeaderMap, streams: bool) -> Result<(), Status> {
     let mut any = false;
     for range in media_ranges(headers) {

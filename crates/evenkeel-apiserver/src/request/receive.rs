@@ -1,4 +1,4 @@
-//! Stage 5: reads the request body, of authorized requests that have one.
+//! Reads the request body, of authorized requests that have one.
 //!
 //! The body is read after authorization, so that a client without permissions cannot use memory of
 //! the server. Its bytes are accounted to the user as they arrive.

@@ -30,14 +30,14 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Records that the request of `user` was received, if the policy wants it.
+    /// Records that the request of `user` was received, if the policy records it.
     pub(crate) fn received(&self, user: &Identity) -> Completion {
         let trail = self.begin(Some(user));
         trail.send(Stage::RequestReceived);
         Completion::new(trail)
     }
 
-    /// Records a request that was rejected before its user was known, if the policy wants it.
+    /// Records a request that was rejected before its user was known, if the policy records it.
     pub(crate) fn rejected(&self, status: &Status) {
         let trail = self.begin(None);
         failed(&trail, &self.headers, status);

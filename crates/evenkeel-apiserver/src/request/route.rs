@@ -1,4 +1,4 @@
-//! Stage 1: maps method and path to a verb on a resource.
+//! Maps method and path to a verb on a resource.
 //!
 //! Follows upstream's `RequestInfo`, whose terms authorization, admission and errors use.
 

@@ -17,7 +17,7 @@ pub struct UnsavedRecord {
     revision_offset: usize,
     /// The object's labels, for selectors.
     pub labels: Labels,
-    /// Values of the selectable fields, in an order the caller knows.
+    /// Values of the selectable fields, in an order that the caller defines.
     pub fields: Strings,
     /// The schema generation the body was encoded under. Opaque to the store.
     pub epoch: u32,

@@ -75,7 +75,7 @@ async fn revisions_continue_and_older_ones_expire_after_a_restart() {
     assert_ne!(next["metadata"]["uid"], created["metadata"]["uid"]);
 
     let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?resourceVersion={last}")).await;
-    assert_eq!(watch.take(1).await, [event("ADDED", "a")], "a client of before can go on");
+    assert_eq!(watch.take(1).await, [event("ADDED", "a")], "a client of before can continue");
     let mut watch =
         cluster.watch(&format!("{CONFIG_MAPS}?resourceVersion={}", version(&created))).await;
     let error = watch.next().await;

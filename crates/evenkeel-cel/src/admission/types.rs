@@ -16,7 +16,7 @@ pub(super) static REQUEST: LazyLock<Schema> = LazyLock::new(request);
 /// The type of `namespaceObject`.
 pub(super) static NAMESPACE: LazyLock<Schema> = LazyLock::new(namespace);
 
-/// Knows the types of an environment.
+/// Finds the types of an environment.
 pub(super) struct Types {
     /// The variables that can be read; `None` if there are no variables.
     pub(super) variables: Option<Vec<(Arc<str>, Type)>>,

@@ -424,7 +424,7 @@ impl<'c> Coster<'c> {
 
     fn node(&mut self, expr: &'c Expr) -> CostNode<'c> {
         let mut path = self.path(expr);
-        // Accumulators are no variables that an estimator knows.
+        // Accumulators are no variables of an estimator.
         if path.first().is_some_and(|first| matches!(&**first, "@result" | "__result__")) {
             path.clear();
         }

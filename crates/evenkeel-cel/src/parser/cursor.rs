@@ -121,7 +121,7 @@ impl Parser<'_> {
         Abort
     }
 
-    /// Reports what is grammatical but not valid; the parser goes on.
+    /// Reports what is grammatical but not valid; the parser continues.
     pub(super) fn invalid(&mut self, offset: u32, message: impl Into<String>) -> Node {
         let Abort = self.report(offset, message);
         let id = self.id_at(offset);

@@ -57,7 +57,7 @@ impl Plan {
     /// If a file cannot be written.
     pub(super) fn finish(self, what: &str, dry_run: bool) -> anyhow::Result<()> {
         if self.0.is_empty() {
-            output::progress(&format!("Nothing to do: {what} is there."));
+            output::progress(&format!("Nothing to do: {what} already exists."));
             return Ok(());
         }
         if dry_run {

@@ -100,9 +100,9 @@ pub(super) async fn restart(kubeconfig: &Path, snapshot: Option<&Path>) -> anyho
         started.extend(["--load".to_owned(), file.display().to_string()]);
     }
     let cluster = start(&started, kubeconfig).await?;
-    output::progress(&format!("The cluster at {} was started again.", cluster.url));
+    output::progress(&format!("Restarted the cluster at {}.", cluster.url));
     if cluster.process.data_dir.is_none() {
-        output::progress("Its certificates are new: clients have to read the kubeconfig again.");
+        output::progress("Its certificates are new: clients must read the kubeconfig again.");
     }
     Ok(())
 }

@@ -150,7 +150,7 @@ pub(crate) async fn load(load: &Load) -> anyhow::Result<()> {
     // Before the cluster is stopped.
     let objects = read(&load.file)?;
     detach::restart(&load.target.kubeconfig, Some(&load.file)).await?;
-    output::progress(&format!("It has {} objects of {}.", objects.len(), load.file.display()));
+    output::progress(&format!("Loaded {} objects from {}.", objects.len(), load.file.display()));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `evenkeel why`: why an object was reconciled, and what came of it.
+//! `evenkeel why`: why an object was reconciled, and the outcome.
 
 use clap::Args;
 use serde_json::{Value, json};

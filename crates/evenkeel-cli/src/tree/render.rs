@@ -46,7 +46,7 @@ fn facts(node: &Node) -> String {
             "" => String::new(),
             reason => format!(" ({reason})"),
         };
-        // A reason explains what is not as it should be, mostly.
+        // Reasons of conditions that are False mostly explain a problem.
         match text("status") {
             "True" => facts.push(format!("{}=True", text("type"))),
             status => facts.push(format!("{}={status}{reason}", text("type"))),

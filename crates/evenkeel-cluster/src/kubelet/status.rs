@@ -155,7 +155,7 @@ fn container_status(
     status
 }
 
-/// Marks containers without a recorded state as `ContainerStatusUnknown` once the pod is over.
+/// Marks containers without a recorded state as `ContainerStatusUnknown` once the pod has terminated.
 fn mark_lost(
     pod: &Pod,
     inits: &mut [ContainerStatus],

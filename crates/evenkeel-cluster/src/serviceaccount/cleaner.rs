@@ -23,7 +23,7 @@ pub(crate) const NAME: &str = "legacy-serviceaccount-token-cleaner-controller";
 /// How long a token may be unused, and how long it stays marked:
 /// `--legacy-service-account-token-clean-up-period`.
 const PERIOD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// How often Secrets are looked at.
+/// How often Secrets are checked.
 const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";

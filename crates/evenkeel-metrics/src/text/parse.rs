@@ -145,7 +145,7 @@ impl Parser {
             return Err(format!("{name:?} has an empty HELP"));
         }
         if self.families.last().is_some_and(|last| last.name >= name) {
-            return Err(format!("{name:?} is not in order, or twice"));
+            return Err(format!("{name:?} is not sorted, or a duplicate"));
         }
         self.series.clear();
         self.families.push(ParsedFamily { name, help, kind, samples: Vec::new() });
@@ -301,7 +301,7 @@ mod tests {
             (&format!("{head}a_total{{x=\"\\t\"}} 1\n"), "line 3: an unknown escape"),
             (&format!("{head}a_total{{x=\"1\" 1\n"), "line 3: no closing brace"),
             (&format!("{head}a_total{{x=\"1}} 1\n"), "line 3: no closing quote"),
-            (&format!("{head}{head}"), "line 4: \"a_total\" is not in order"),
+            (&format!("{head}{head}"), "line 4: \"a_total\" is not sorted"),
         ];
         for (text, expected) in cases {
             let problem = problem(text);

@@ -103,7 +103,7 @@ impl Gate {
     }
 }
 
-/// Forgets the event of a watch when it is delivered or the watch ends.
+/// Removes the event of a watch when it is delivered or the watch ends.
 struct Waiting<'a> {
     gate: &'a Gate,
     resource: &'a str,

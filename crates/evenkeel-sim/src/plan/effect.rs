@@ -12,83 +12,82 @@ use super::At;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Effect {
-    /// The operator crashes before the request is sent (F1).
+    /// The operator crashes before the request is sent.
     CrashBefore,
-    /// The operator crashes after the request was committed, before the response arrives (F2).
+    /// The operator crashes after the request was committed, before the response arrives.
     CrashAfter,
-    /// The request is committed, and the connection is lost before the response (F3).
+    /// The request is committed, and the connection is lost before the response.
     LoseResponse,
-    /// Another client changes the object just before the request (F4).
+    /// Another client changes the object just before the request.
     Touch,
-    /// Another client deletes the object just after the request (F15).
+    /// Another client deletes the object just after the request.
     DeleteObject,
-    /// Another client deletes the object and creates it again just after the request (F15).
+    /// Another client deletes the object and creates it again just after the request.
     RecreateObject,
-    /// Another client changes a field that the operator has set, just after the request (F15).
+    /// Another client changes a field that the operator has set, just after the request.
     EditObject,
     /// The request is rejected with this status: 401, 403, 429 with `Retry-After`, 500, 503 or 504
     /// (F5, F6, F16, F17).
     Reject(u16),
-    /// Requests with the same verb and resource are rejected with 403 for this many seconds (F16).
+    /// Requests with the same verb and resource are rejected with 403 for this many seconds.
     Forbid(u32),
-    /// Every request is rejected with 401 for this many seconds: the token has expired (F17).
+    /// Every request is rejected with 401 for this many seconds: the token has expired.
     Unauthorize(u32),
     /// No connection can be opened for this many seconds, while open watches continue: the
-    /// certificate authority has changed (F17).
+    /// certificate authority has changed.
     Untrust(u32),
     /// Requests for the object are rejected with 500 for this many seconds.
     Poison(u32),
-    /// The watch ends and can be resumed (F7).
+    /// The watch ends and can be resumed.
     Cut,
-    /// The connection of the watch is reset (F7).
+    /// The connection of the watch is reset.
     Reset,
     /// The watch gets an error event with code 410; every object is listed and delivered again (F8,
     /// F10).
     Expire,
-    /// The next watch ends at once, without an event (F8).
+    /// The next watch ends at once, without an event.
     EndEmpty,
-    /// The list has pages of one object, and the token of the second page has expired (F8).
+    /// The list has pages of one object, and the token of the second page has expired.
     ExpireContinue,
-    /// The watch is cut; events pass and are compacted before it can be resumed (F9).
+    /// The watch is cut; events pass and are compacted before it can be resumed.
     Gap,
-    /// A bookmark with the version before the event is delivered, and the watch is cut (F10).
+    /// A bookmark with the version before the event is delivered, and the watch is cut.
     Bookmark,
-    /// Events of the resource are delivered only after an event of another one (F10).
+    /// Events of the resource are delivered only after an event of another one.
     Reorder,
-    /// Events of the resource are delivered this many seconds late (F11).
+    /// Events of the resource are delivered this many seconds late.
     Lag(u32),
-    /// Events of the resource are delivered only after the operator's next write (F11).
+    /// Events of the resource are delivered only after the operator's next write.
     LagUntilWrite,
-    /// The watch gets no more events and is not closed (F18).
+    /// The watch gets no more events and is not closed.
     Freeze,
-    /// The operator restarts and its first list of the resource is older (F12).
+    /// The operator restarts and its first list of the resource is older.
     StaleRestart,
-    /// The operator is stopped in order and started again; a leader releases its lease (F13).
+    /// The operator is stopped gracefully and started again; a leader releases its lease.
     Restart,
-    /// The process of the operator is paused for this many seconds, before the request is sent (F13).
+    /// The process of the operator is paused for this many seconds, before the request is sent.
     Pause(u32),
-    /// Requests of this replica for the lease get no response for this many seconds (F13).
+    /// Requests of this replica for the lease get no response for this many seconds.
     PartitionLease(u32),
-    /// Responses to requests of this replica for the lease are this many seconds late, for a minute
-    /// (F13).
+    /// Responses to requests of this replica for the lease are this many seconds late, for a minute.
     SlowRenew(u32),
-    /// The clocks of the other replicas run at this percentage of real time (F13).
+    /// The clocks of the other replicas run at this percentage of real time.
     ClockRate(u32),
-    /// An admission webhook denies the request (F14).
+    /// An admission webhook denies the request.
     Deny,
-    /// An admission webhook changes the objects of this and later writes of the resource (F14).
+    /// An admission webhook changes the objects of this and later writes of the resource.
     Mutate,
-    /// The webhooks of the operator respond this many seconds late, for a minute (F14).
+    /// The webhooks of the operator respond this many seconds late, for a minute.
     SlowWebhook(u32),
-    /// The webhooks of the operator are unreachable for this many seconds (F14).
+    /// The webhooks of the operator are unreachable for this many seconds.
     WebhookDown(u32),
     /// Watches end, and versions that the operator has seen are too large for this many seconds: the
-    /// store of the server was restored (F19).
+    /// store of the server was restored.
     Restore(u32),
-    /// The API server is unreachable for this many seconds, and every watch ends (F20).
+    /// The API server is unreachable for this many seconds, and every watch ends.
     Outage(u32),
     /// The API server restarts with its store: it is unreachable for a moment, every watch ends, and
-    /// none can be resumed (F20).
+    /// none can be resumed.
     RestartServer,
 }
 
@@ -168,7 +167,7 @@ impl Effect {
             }
             Self::Freeze => write!(f, "the watch is silent from {at} on"),
             Self::StaleRestart => write!(f, "restart at {at}, and the first list is older"),
-            Self::Restart => write!(f, "restart in order at {at}"),
+            Self::Restart => write!(f, "graceful restart at {at}"),
             Self::Pause(seconds) => write!(f, "the process is paused for {seconds} s at {at}"),
             Self::PartitionLease(seconds) => {
                 write!(f, "the lease is unreachable for {seconds} s from {at} on")

@@ -76,8 +76,8 @@ impl BugClass {
 }
 
 fn by_effect(effect: Effect, violation: &Violation) -> BugClass {
-    // What is created or deleted once too often was not seen; what is missing for good was to be
-    // done in a state that has passed.
+    // An object that is created or deleted once too often was not read; one that is missing for good
+    // was to be created in a state that has passed.
     let surplus = violation.oracle == Oracle::Lifecycle || violation.expected == "absent";
     match effect {
         Effect::StaleRestart => BugClass::StaleView,

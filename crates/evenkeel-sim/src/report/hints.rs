@@ -31,7 +31,7 @@ fn by_oracle(oracle: Oracle) -> Option<(&'static str, &'static str)> {
              of its object only",
         ),
         Oracle::Leadership => (
-            "work of the leader runs on every replica, or goes on after the lease was lost",
+            "work of the leader runs on every replica, or continues after the lease was lost",
             "controllers and `Manager::spawn`, which need the lease, and `cx.client()`, which sends \
              nothing without it",
         ),

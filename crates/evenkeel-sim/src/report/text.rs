@@ -1,4 +1,4 @@
-//! The report for a person: what is wrong, the smallest plan, expected and found, a timeline, the
+//! The report as text: what is wrong, the smallest plan, expected and found, a timeline, the
 //! likely cause, and how to replay it.
 
 use std::fmt::Write as _;

@@ -116,7 +116,7 @@ impl Incarnation {
         std::mem::take(&mut self.reconciled.lock())
     }
 
-    /// Stops it in order.
+    /// Stops it gracefully.
     pub(crate) async fn stop(mut self) -> Vec<Reconciled> {
         self.stepped.lock().clear();
         self.set_paused(false);

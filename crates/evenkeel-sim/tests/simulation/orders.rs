@@ -114,7 +114,7 @@ fn test_holds_delivers_and_reconciles() {
     assert!(world.trace().iter().any(|event| event.text == "deleted configmaps default/a-0"));
 }
 
-/// The previous version names its child differently, and the current one forgets it.
+/// The previous version names its child differently, and the current one does not delete it.
 #[test]
 fn child_of_the_previous_version_that_is_forgotten() {
     async fn previous(app: Arc<App>, cx: Context<App>) -> Result<Action> {

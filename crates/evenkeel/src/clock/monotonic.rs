@@ -1,7 +1,7 @@
 //! The monotonic clock of leader election.
 //!
 //! A lease is valid for a time that the processes measure by themselves. While the system is
-//! suspended, the lease goes on to expire for the others, but tokio's clock stands still. So this
+//! suspended, the lease still expires for the others, but tokio's clock stands still. So this
 //! clock counts suspend where the system has a clock that does.
 //!
 //! Its rate can be set: all clocks in a process follow one tokio clock, so clock skew between

@@ -348,7 +348,7 @@ fn a_path_is_registered_once() {
     assert!(matches!(widget(&webhooks).register(), Err(RegisterError::NoHandler(_))));
 }
 
-/// Knows one token.
+/// Accepts one token.
 struct Tokens;
 
 impl TokenAuthenticator for Tokens {

@@ -1,4 +1,4 @@
-//! Leader election: who acts, and for how long.
+//! Leader election: which replica acts, and for how long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

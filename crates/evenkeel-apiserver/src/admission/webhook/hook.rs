@@ -24,7 +24,7 @@ pub(super) struct Hook {
     /// Whether it is called again if a later webhook changes the object.
     pub(super) reinvoked: bool,
     pub(super) side_effects: Option<String>,
-    /// The first version of reviews that the server knows.
+    /// The first version of reviews that the server supports.
     pub(super) review: Option<ReviewVersion>,
     pub(super) target: Result<Target, String>,
     pub(super) conditions: MatchConditions,

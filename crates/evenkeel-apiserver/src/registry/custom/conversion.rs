@@ -10,7 +10,7 @@ pub(crate) struct Conversion {
     /// The name of the CRD.
     pub(crate) crd: String,
     pub(crate) target: Result<Target, String>,
-    /// The first version of reviews that the server knows.
+    /// The first version of reviews that the server supports.
     pub(crate) review: Option<&'static str>,
 }
 

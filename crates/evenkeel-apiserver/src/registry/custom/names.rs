@@ -58,7 +58,7 @@ impl AcceptedNames {
         self.by_crd.insert(name.into(), names);
     }
 
-    /// Forgets a deleted CRD.
+    /// Releases the names of a deleted CRD.
     pub(crate) fn forget(&mut self, crd: &str) {
         let Some(names) = self.by_crd.remove(crd) else { return };
         let counts = [(names.resources, &mut self.resources), (names.kinds, &mut self.kinds)];

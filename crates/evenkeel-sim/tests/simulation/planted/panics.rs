@@ -16,7 +16,7 @@ pub(super) const PLANTED: &[Planted] = &[
         rows: &[40],
         after: "controller-runtime #797, kairos #4835",
         class: BugClass::Panic,
-        prevented_by: "a panic is an error of its object; the process goes on",
+        prevented_by: "a panic is an error of its object; the process continues",
         simulation: panic_on_a_valid_object,
     },
     Planted {
