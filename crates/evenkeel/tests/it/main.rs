@@ -20,8 +20,6 @@ mod costs;
 
 mod dashboards;
 
-mod doubts;
-
 mod dynamic;
 
 mod events;
@@ -70,6 +68,8 @@ mod sources;
 mod stops;
 #[cfg(feature = "otel")]
 mod traces;
+
+mod unknown_outcomes;
 
 mod waits;
 
