@@ -1,6 +1,6 @@
 //! The cache: one shared informer per type.
 //!
-//! A reflector (`watch`) passes raw objects to a feed, which converts them to entries (`ingest`),
+//! A reflector (`watch`) passes raw objects to a `writer`, which converts them to entries (`ingest`),
 //! adds them to the `store` and pushes events to the buffers of subscribers. Reads are served from
 //! the store, or from the `overlay` for own writes that the watch has not delivered yet.
 //!

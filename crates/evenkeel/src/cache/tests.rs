@@ -95,28 +95,28 @@ impl Stage {
 }
 
 /// An informer of ConfigMaps whose reflector the test simulates.
-pub(super) struct Fed {
+pub(super) struct TestCache {
     pub(super) cache: Cache,
     pub(super) informer: Informer,
-    pub(super) feed: Writer,
+    pub(super) writer: Writer,
 }
 
-impl Fed {
+impl TestCache {
     pub(super) fn new(options: TypeOptions) -> Self {
         let options_of_cache = CacheOptions { seed: Some(1), ..CacheOptions::default() };
         let cache = Cache::new(Client::new(Silent, "default"), options_of_cache);
         let kind = Kind::of::<ConfigMap>();
         cache.declare(&kind, options).unwrap();
         let informer = cache.informer(&kind).unwrap();
-        let feed = informer.0.0.writer(None);
-        Self { cache, informer, feed }
+        let writer = informer.0.0.writer(None);
+        Self { cache, informer, writer }
     }
 
     /// Delivers a full state.
     pub(super) fn list<'a>(&mut self, version: u64, objects: impl IntoIterator<Item = &'a [u8]>) {
-        self.feed.begin(false);
-        objects.into_iter().for_each(|object| self.feed.listed(object));
-        self.feed.commit(&version.to_string());
+        self.writer.begin(false);
+        objects.into_iter().for_each(|object| self.writer.listed(object));
+        self.writer.commit(&version.to_string());
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Entry>> {

@@ -155,17 +155,17 @@ mod tests {
 
     use super::*;
     use crate::cache::TypeOptions;
-    use crate::cache::tests::Fed;
+    use crate::cache::tests::TestCache;
     use crate::watch::Sink as _;
 
     #[tokio::test(start_paused = true)]
     async fn changes_of_the_waited_object_notify_and_others_do_not() {
-        let mut fed = Fed::new(TypeOptions::new());
-        fed.list(1, []);
-        assert_eq!(*fed.informer.kind(), Kind::of::<ConfigMap>());
+        let mut test = TestCache::new(TypeOptions::new());
+        test.list(1, []);
+        assert_eq!(*test.informer.kind(), Kind::of::<ConfigMap>());
         let key = Key::namespaced("default", "a");
-        let one = Registration::new(fed.informer.clone(), Some(&key));
-        let all = Registration::new(fed.informer.clone(), None);
+        let one = Registration::new(test.informer.clone(), Some(&key));
+        let all = Registration::new(test.informer.clone(), None);
         let notified = |it: &Registration| it.changed.notified().now_or_never().is_some();
         assert!(!notified(&one) && !notified(&all));
         let raw = |name: &str, version: u64| {
@@ -173,17 +173,17 @@ mod tests {
                 r#"{{"metadata":{{"namespace":"default","name":"{name}","uid":"{name}","resourceVersion":"{version}"}}}}"#
             )
         };
-        fed.feed.changed(raw("b", 2).as_bytes());
+        test.writer.changed(raw("b", 2).as_bytes());
         assert!(!notified(&one) && notified(&all));
-        fed.feed.changed(raw("a", 3).as_bytes());
+        test.writer.changed(raw("a", 3).as_bytes());
         assert!(notified(&one) && notified(&all));
         // A relist without the object.
-        fed.list(4, [raw("b", 2).as_bytes()]);
+        test.list(4, [raw("b", 2).as_bytes()]);
         assert!(notified(&one) && notified(&all));
-        assert_eq!(fed.informer.shared().contents.waiters.len(), 2);
+        assert_eq!(test.informer.shared().contents.waiters.len(), 2);
         drop(one);
-        assert_eq!(fed.informer.shared().contents.waiters.len(), 1);
-        fed.cache.stop().await;
+        assert_eq!(test.informer.shared().contents.waiters.len(), 1);
+        test.cache.stop().await;
         assert!(notified(&all), "so that the wait fails at once");
     }
 }

@@ -54,7 +54,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Controller<R, E> {
         let mut following = tasks.spawn(remote.clone().follow(core.clone()));
         let (late, early): (Vec<_>, Vec<_>) = sources.into_iter().partition(Source::looks_up);
         for source in early {
-            tasks.spawn(feed(source, core.clone()));
+            tasks.spawn(enqueue_from(source, core.clone()));
         }
         let synced = synced(&core, &guards, &informers, cache_sync_timeout);
         tokio::select! {
@@ -63,7 +63,7 @@ impl<R: Reconciler<E>, E: Into<Error> + Send + 'static> Controller<R, E> {
             () = synced => {}
         }
         for source in late {
-            tasks.spawn(feed(source, core.clone()));
+            tasks.spawn(enqueue_from(source, core.clone()));
         }
         loop {
             if core.leadership.is_elected() {
@@ -146,7 +146,7 @@ impl Drop for Ended {
     }
 }
 
-async fn feed(source: Source, core: Arc<Core>) {
+async fn enqueue_from(source: Source, core: Arc<Core>) {
     let (name, mut keys) = source.start(MapContext::new(core.cache().clone(), None));
     loop {
         match AssertUnwindSafe(keys.next()).catch_unwind().await {

@@ -47,7 +47,7 @@ impl Watch {
                 () = history.changed(epoch) => return Err(Error::OtherHistory),
             };
             match frame {
-                Some(frame) => self.lines.feed(frame),
+                Some(frame) => self.lines.push(frame),
                 None => {
                     self.ended = true;
                     // An unterminated last line is an event only if it is complete.

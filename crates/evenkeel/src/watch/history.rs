@@ -89,7 +89,7 @@ impl Reflector {
         let mut connection = Connection::open(&self.transport, request, read_timeout).await?;
         let (mut items, mut matches) = (Items::new(), None);
         while let Some(frame) = connection.frame().await? {
-            items.feed(frame);
+            items.push(frame);
             while items.advance()? {
                 matches.get_or_insert_with(|| sink.matches_first(Some(items.item())));
             }

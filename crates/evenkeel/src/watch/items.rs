@@ -92,7 +92,7 @@ impl Items {
     }
 
     /// Adds the next frame; the last one must have been consumed.
-    pub(super) fn feed(&mut self, frame: Bytes) {
+    pub(super) fn push(&mut self, frame: Bytes) {
         debug_assert_eq!(self.next, self.frame.len());
         self.frame = frame;
         self.next = 0;
@@ -125,7 +125,7 @@ impl Items {
             }
         }
         // Releases the consumed frame.
-        self.feed(Bytes::new());
+        self.push(Bytes::new());
         Ok(false)
     }
 

@@ -29,7 +29,7 @@ enum Line {
 
 impl Lines {
     /// Adds the next frame; the last one must have been consumed.
-    pub(super) fn feed(&mut self, frame: Bytes) {
+    pub(super) fn push(&mut self, frame: Bytes) {
         debug_assert_eq!(self.next, self.frame.len());
         self.frame = frame;
         self.next = 0;
@@ -60,7 +60,7 @@ impl Lines {
             self.line = Line::Carry;
         } else {
             // Releases the consumed frame.
-            self.feed(Bytes::new());
+            self.push(Bytes::new());
         }
         Ok(complete)
     }
@@ -111,7 +111,7 @@ mod tests {
                 }
                 let (frame, after) = unread.split_at((*size).min(unread.len()));
                 unread = after;
-                cut.feed(Bytes::copy_from_slice(frame));
+                cut.push(Bytes::copy_from_slice(frame));
                 while cut.advance().unwrap() {
                     found.push(String::from_utf8(cut.line().to_vec()).unwrap());
                 }
@@ -128,7 +128,7 @@ mod tests {
         let mut lines = Lines::default();
         let frame = Bytes::from(vec![b'x'; 1 << 20]);
         let frames = (0..100).take_while(|_| {
-            lines.feed(frame.clone());
+            lines.push(frame.clone());
             lines.advance().is_ok()
         });
         assert_eq!(frames.count(), 64);

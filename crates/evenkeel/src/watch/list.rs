@@ -118,7 +118,7 @@ impl Reflector {
 async fn read(mut connection: Connection, sink: &mut impl Sink) -> Result<ListMeta, Error> {
     let mut items = Items::new();
     while let Some(frame) = connection.frame().await? {
-        items.feed(frame);
+        items.push(frame);
         while items.advance()? {
             sink.listed(items.item());
             // A frame may contain many objects.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use super::{HIDDEN_TIMEOUT, Uid, UnknownOutcome};
 use crate::cache::entry::Entry;
 use crate::cache::ingest::Ingest;
-use crate::cache::tests::{Fed, raw};
+use crate::cache::tests::{TestCache, raw};
 use crate::cache::{ReadError, TypeOptions};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -22,111 +22,111 @@ fn key(name: &str) -> Key {
     Key::namespaced("default", name)
 }
 
-fn version(fed: &Fed, name: &str) -> Option<u64> {
-    fed.get(name).map(|entry| entry.meta().version().0)
+fn version(test: &TestCache, name: &str) -> Option<u64> {
+    test.get(name).map(|entry| entry.meta().version().0)
 }
 
 #[tokio::test(start_paused = true)]
 async fn write_is_read_back_until_the_watch_has_caught_up() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1")]);
     let kind = Kind::of::<ConfigMap>();
-    fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
-    assert_eq!(version(&fed, "a"), Some(8));
+    test.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
+    assert_eq!(version(&test, "a"), Some(8));
     // An event from before the write does not revert it.
-    fed.feed.changed(&raw("a", "u1", 6, "x"));
-    assert_eq!(version(&fed, "a"), Some(8));
-    assert_eq!(fed.informer.stats().own_writes, 1);
-    fed.feed.changed(&raw("a", "u1", 8, "2"));
-    assert_eq!((version(&fed, "a"), fed.informer.stats().own_writes), (Some(8), 0));
+    test.writer.changed(&raw("a", "u1", 6, "x"));
+    assert_eq!(version(&test, "a"), Some(8));
+    assert_eq!(test.informer.stats().own_writes, 1);
+    test.writer.changed(&raw("a", "u1", 8, "2"));
+    assert_eq!((version(&test, "a"), test.informer.stats().own_writes), (Some(8), 0));
     // A response after its event and a newer one has no effect.
-    fed.feed.changed(&raw("a", "u1", 9, "3"));
-    fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
-    assert_eq!((version(&fed, "a"), fed.informer.stats().own_writes), (Some(9), 0));
+    test.writer.changed(&raw("a", "u1", 9, "3"));
+    test.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
+    assert_eq!((version(&test, "a"), test.informer.stats().own_writes), (Some(9), 0));
     // Nor has an older response after a newer one.
-    fed.cache.wrote(&kind, &raw("a", "u1", 12, "5"));
-    fed.cache.wrote(&kind, &raw("a", "u1", 11, "4"));
-    assert_eq!(version(&fed, "a"), Some(12));
+    test.cache.wrote(&kind, &raw("a", "u1", 12, "5"));
+    test.cache.wrote(&kind, &raw("a", "u1", 11, "4"));
+    assert_eq!(version(&test, "a"), Some(12));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_event_of_a_write_does_not_replace_what_was_read_back() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1")]);
     let kind = Kind::of::<ConfigMap>();
-    fed.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
-    let written = fed.get("a").unwrap();
-    let typed = fed.cache.typed::<ConfigMap>(&written).unwrap();
-    fed.feed.changed(&raw("a", "u1", 8, "2"));
-    let stored = fed.get("a").unwrap();
+    test.cache.wrote(&kind, &raw("a", "u1", 8, "2"));
+    let written = test.get("a").unwrap();
+    let typed = test.cache.typed::<ConfigMap>(&written).unwrap();
+    test.writer.changed(&raw("a", "u1", 8, "2"));
+    let stored = test.get("a").unwrap();
     assert!(Arc::ptr_eq(&stored, &written));
-    assert!(Arc::ptr_eq(&fed.cache.typed::<ConfigMap>(&stored).unwrap(), &typed));
+    assert!(Arc::ptr_eq(&test.cache.typed::<ConfigMap>(&stored).unwrap(), &typed));
     // For different JSON of the same version the watch takes precedence.
-    fed.cache.wrote(&kind, &raw("a", "u1", 9, "3"));
-    fed.feed.changed(&raw("a", "u1", 9, "4"));
-    assert_eq!(super::super::tests::value(&fed.get("a").unwrap()), "4");
+    test.cache.wrote(&kind, &raw("a", "u1", 9, "3"));
+    test.writer.changed(&raw("a", "u1", 9, "4"));
+    assert_eq!(super::super::tests::value(&test.get("a").unwrap()), "4");
 }
 
 #[tokio::test(start_paused = true)]
 async fn response_of_another_kind_is_not_stored_as_the_object() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1")]);
     let mut scale: serde_json::Value = serde_json::from_slice(&raw("a", "u1", 8, "2")).unwrap();
     scale["kind"] = "Scale".into();
-    fed.cache.wrote(&Kind::of::<ConfigMap>(), scale.to_string().as_bytes());
-    assert_eq!(version(&fed, "a"), Some(1));
+    test.cache.wrote(&Kind::of::<ConfigMap>(), scale.to_string().as_bytes());
+    assert_eq!(version(&test, "a"), Some(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn response_after_the_deletion_does_not_restore_the_object() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, []);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, []);
     let kind = Kind::of::<ConfigMap>();
-    fed.feed.changed(&raw("a", "u1", 6, "1"));
-    fed.feed.deleted(&raw("a", "u1", 7, "1"));
-    fed.cache.wrote(&kind, &raw("a", "u1", 6, "1"));
-    assert_eq!(version(&fed, "a"), None);
+    test.writer.changed(&raw("a", "u1", 6, "1"));
+    test.writer.deleted(&raw("a", "u1", 7, "1"));
+    test.cache.wrote(&kind, &raw("a", "u1", 6, "1"));
+    assert_eq!(version(&test, "a"), None);
     // Nor after an own deletion whose event has not arrived.
-    fed.cache.deleted(&kind, &key("b"), &Uid::new("u2"));
-    fed.cache.wrote(&kind, &raw("b", "u2", 20, "1"));
-    fed.feed.changed(&raw("b", "u2", 20, "1"));
-    assert_eq!(version(&fed, "b"), None);
-    fed.feed.deleted(&raw("b", "u2", 21, "1"));
-    fed.feed.changed(&raw("b", "u3", 22, "1"));
-    assert_eq!(version(&fed, "b"), Some(22), "another object of that name");
+    test.cache.deleted(&kind, &key("b"), &Uid::new("u2"));
+    test.cache.wrote(&kind, &raw("b", "u2", 20, "1"));
+    test.writer.changed(&raw("b", "u2", 20, "1"));
+    assert_eq!(version(&test, "b"), None);
+    test.writer.deleted(&raw("b", "u2", 21, "1"));
+    test.writer.changed(&raw("b", "u3", 22, "1"));
+    assert_eq!(version(&test, "b"), Some(22), "another object of that name");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_uid_is_hidden_and_its_successor_is_not() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1")]);
     let kind = Kind::of::<ConfigMap>();
-    fed.cache.deleted(&kind, &key("a"), &Uid::new("u1"));
-    assert_eq!(version(&fed, "a"), None);
-    assert!(fed.informer.list().entries().unwrap().is_empty());
-    fed.feed.changed(&raw("a", "u1", 6, "x"));
-    assert_eq!(version(&fed, "a"), None, "still the deleted object");
-    fed.cache.wrote(&kind, &raw("a", "u2", 9, "1"));
-    assert_eq!(version(&fed, "a"), Some(9));
-    assert_eq!(fed.informer.list().entries().unwrap().len(), 1);
-    fed.list(9, [&*raw("a", "u2", 9, "1")]);
-    assert_eq!(version(&fed, "a"), Some(9));
-    assert!(fed.informer.0.0.contents.overlay.is_idle(), "the overlay is empty");
+    test.cache.deleted(&kind, &key("a"), &Uid::new("u1"));
+    assert_eq!(version(&test, "a"), None);
+    assert!(test.informer.list().entries().unwrap().is_empty());
+    test.writer.changed(&raw("a", "u1", 6, "x"));
+    assert_eq!(version(&test, "a"), None, "still the deleted object");
+    test.cache.wrote(&kind, &raw("a", "u2", 9, "1"));
+    assert_eq!(version(&test, "a"), Some(9));
+    assert_eq!(test.informer.list().entries().unwrap().len(), 1);
+    test.list(9, [&*raw("a", "u2", 9, "1")]);
+    assert_eq!(version(&test, "a"), Some(9));
+    assert!(test.informer.0.0.contents.overlay.is_idle(), "the overlay is empty");
     // The event arrived before the response.
-    fed.feed.deleted(&raw("a", "u2", 10, "1"));
-    fed.cache.deleted(&kind, &key("a"), &Uid::new("u2"));
-    assert!(fed.informer.0.0.contents.overlay.is_idle());
+    test.writer.deleted(&raw("a", "u2", 10, "1"));
+    test.cache.deleted(&kind, &key("a"), &Uid::new("u2"));
+    assert!(test.informer.0.0.contents.overlay.is_idle());
 }
 
 #[tokio::test(start_paused = true)]
 async fn deleted_uid_that_the_watch_never_delivered_is_dropped() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, []);
-    fed.cache.deleted(&Kind::of::<ConfigMap>(), &key("a"), &Uid::new("u1"));
-    assert!(!fed.informer.0.0.contents.overlay.is_idle());
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, []);
+    test.cache.deleted(&Kind::of::<ConfigMap>(), &key("a"), &Uid::new("u1"));
+    assert!(!test.informer.0.0.contents.overlay.is_idle());
     tokio::time::advance(HIDDEN_TIMEOUT).await;
-    fed.feed.bookmark("6");
-    assert!(fed.informer.0.0.contents.overlay.is_idle());
+    test.writer.bookmark("6");
+    assert!(test.informer.0.0.contents.overlay.is_idle());
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,69 +141,69 @@ async fn an_object_that_leaves_the_selection_by_our_write_is_hidden() {
     let by_label =
         TypeOptions::new().labels(Expression::Equal("show".to_owned(), "yes".to_owned()).into());
     for options in [by_label, TypeOptions::new().fields("data.phase=yes")] {
-        let mut fed = Fed::new(options);
+        let mut test = TestCache::new(options);
         let kind = Kind::of::<ConfigMap>();
-        fed.list(5, [&*labelled(1, "yes")]);
-        fed.cache.wrote(&kind, &labelled(8, "no"));
-        assert_eq!(version(&fed, "a"), None);
-        assert!(fed.informer.list().entries().unwrap().is_empty());
-        fed.cache.wrote(&kind, &labelled(9, "yes"));
-        assert_eq!(version(&fed, "a"), Some(9));
-        fed.feed.deleted(&labelled(8, "no"));
-        assert_eq!(version(&fed, "a"), Some(9));
-        fed.feed.changed(&labelled(9, "yes"));
-        assert_eq!(version(&fed, "a"), Some(9));
-        assert!(fed.informer.0.0.contents.overlay.is_idle());
+        test.list(5, [&*labelled(1, "yes")]);
+        test.cache.wrote(&kind, &labelled(8, "no"));
+        assert_eq!(version(&test, "a"), None);
+        assert!(test.informer.list().entries().unwrap().is_empty());
+        test.cache.wrote(&kind, &labelled(9, "yes"));
+        assert_eq!(version(&test, "a"), Some(9));
+        test.writer.deleted(&labelled(8, "no"));
+        assert_eq!(version(&test, "a"), Some(9));
+        test.writer.changed(&labelled(9, "yes"));
+        assert_eq!(version(&test, "a"), Some(9));
+        assert!(test.informer.0.0.contents.overlay.is_idle());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn lost_response_makes_the_next_read_a_live_read() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let kind = Kind::of::<ConfigMap>();
-    let outcomes = |fed: &Fed| match fed.informer.list().entries() {
+    let outcomes = |test: &TestCache| match test.informer.list().entries() {
         Err(ReadError::UnknownOutcome { outcomes, .. }) => outcomes,
         other => panic!("{other:?}"),
     };
-    fed.cache.invalidate(&kind, &key("a"));
-    let error = fed.informer.get(&key("a")).unwrap_err();
+    test.cache.invalidate(&kind, &key("a"));
+    let error = test.informer.get(&key("a")).unwrap_err();
     assert!(error.to_string().contains("default/a"), "{error}");
-    assert!(fed.get("b").is_some(), "others are not affected");
-    let elsewhere = fed.informer.list().in_namespace("other").entries();
+    assert!(test.get("b").is_some(), "others are not affected");
+    let elsewhere = test.informer.list().in_namespace("other").entries();
     assert!(elsewhere.is_ok());
-    let first = outcomes(&fed);
+    let first = outcomes(&test);
     assert_eq!(first.len(), 1);
     // Another lost response during the live read is not resolved by it.
-    fed.cache.invalidate(&kind, &key("a"));
-    fed.cache.record_live_read(&kind, &first[0], Some(&raw("a", "u1", 7, "2")));
-    let second = outcomes(&fed);
-    fed.cache.record_live_read(&kind, &second[0], Some(&raw("a", "u1", 8, "3")));
-    assert_eq!(version(&fed, "a"), Some(8));
+    test.cache.invalidate(&kind, &key("a"));
+    test.cache.record_live_read(&kind, &first[0], Some(&raw("a", "u1", 7, "2")));
+    let second = outcomes(&test);
+    test.cache.record_live_read(&kind, &second[0], Some(&raw("a", "u1", 8, "3")));
+    assert_eq!(version(&test, "a"), Some(8));
     // An object that turns out to be deleted is hidden.
-    fed.cache.invalidate(&kind, &key("b"));
-    fed.cache.record_live_read(&kind, &outcomes(&fed)[0], None);
-    assert_eq!(version(&fed, "b"), None);
+    test.cache.invalidate(&kind, &key("b"));
+    test.cache.record_live_read(&kind, &outcomes(&test)[0], None);
+    assert_eq!(version(&test, "b"), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn non_numeric_versions_hide_nothing() {
-    let mut fed = Fed::new(TypeOptions::new());
+    let mut test = TestCache::new(TypeOptions::new());
     let odd = |version: &str| {
         let meta = json!({ "namespace": "default", "name": "a", "resourceVersion": version });
         json!({ "metadata": meta, "data": { "value": version } }).to_string().into_bytes()
     };
-    fed.list(5, [&*odd("x1")]);
+    test.list(5, [&*odd("x1")]);
     let kind = Kind::of::<ConfigMap>();
-    fed.cache.wrote(&kind, &odd("x2"));
-    let Err(ReadError::UnknownOutcome { outcomes, .. }) = fed.informer.get(&key("a")) else {
+    test.cache.wrote(&kind, &odd("x2"));
+    let Err(ReadError::UnknownOutcome { outcomes, .. }) = test.informer.get(&key("a")) else {
         panic!("the next read has to be live");
     };
-    fed.cache.record_live_read(&kind, &outcomes[0], Some(&odd("x2")));
-    assert!(fed.get("a").is_some(), "only the next read");
-    fed.feed.changed(&odd("x2"));
-    assert_eq!(fed.get("a").unwrap().json(), odd_entry(&odd("x2")).json());
-    assert_eq!(fed.informer.stats().own_writes, 0);
+    test.cache.record_live_read(&kind, &outcomes[0], Some(&odd("x2")));
+    assert!(test.get("a").is_some(), "only the next read");
+    test.writer.changed(&odd("x2"));
+    assert_eq!(test.get("a").unwrap().json(), odd_entry(&odd("x2")).json());
+    assert_eq!(test.informer.stats().own_writes, 0);
 }
 
 fn odd_entry(raw: &[u8]) -> Entry {
@@ -268,7 +268,7 @@ enum PendingResponse {
 }
 
 struct Model {
-    fed: Fed,
+    test: TestCache,
     selective: bool,
     version: u64,
     uids: u64,
@@ -291,11 +291,11 @@ impl Model {
         if selective {
             options = options.labels(yes.into());
         }
-        let mut fed = Fed::new(options);
-        fed.list(1, []);
+        let mut test = TestCache::new(options);
+        test.list(1, []);
         let none = || vec![Moment { version: 1, state: None }];
         Self {
-            fed,
+            test,
             selective,
             version: 1,
             uids: 0,
@@ -355,12 +355,12 @@ impl Model {
             }
             Step::PendingResponse(which) => self.answer(which),
             Step::Deliver => self.deliver(),
-            Step::Bookmark => self.fed.feed.bookmark(&self.delivered.to_string()),
+            Step::Bookmark => self.test.writer.bookmark(&self.delivered.to_string()),
             Step::Relist(which) => self.relist(which),
             Step::Read(key) => {
                 let name = Key::namespaced("default", &format!("k{key}"));
                 let found = loop {
-                    match self.fed.informer.get(&name) {
+                    match self.test.informer.get(&name) {
                         Err(ReadError::UnknownOutcome { outcomes, .. }) => self.resolve(&outcomes),
                         other => break other.unwrap(),
                     }
@@ -369,7 +369,7 @@ impl Model {
             }
             Step::List => {
                 let found = loop {
-                    match self.fed.informer.list().entries() {
+                    match self.test.informer.list().entries() {
                         Err(ReadError::UnknownOutcome { outcomes, .. }) => self.resolve(&outcomes),
                         other => break other.unwrap(),
                     }
@@ -390,7 +390,7 @@ impl Model {
             let key = (0..KEYS).find(|key| outcome.key().name() == format!("k{key}")).unwrap();
             let Moment { version, state } = self.history[key].last().unwrap().clone();
             let raw = state.as_ref().map(|state| Self::raw(key, version, state));
-            self.fed.cache.record_live_read(&Kind::of::<ConfigMap>(), outcome, raw.as_deref());
+            self.test.cache.record_live_read(&Kind::of::<ConfigMap>(), outcome, raw.as_deref());
             if raw.is_some() {
                 self.raise(key, version);
             }
@@ -404,13 +404,13 @@ impl Model {
         let kind = Kind::of::<ConfigMap>();
         let (key, version) = match self.responses.remove(which % self.responses.len()) {
             PendingResponse::Wrote { key, version, state } => {
-                self.fed.cache.wrote(&kind, &Self::raw(key, version, &state));
+                self.test.cache.wrote(&kind, &Self::raw(key, version, &state));
                 self.known.insert(state.uid);
                 (key, version)
             }
             PendingResponse::Deleted { key, version, uid } => {
                 let name = Key::namespaced("default", &format!("k{key}"));
-                self.fed.cache.deleted(&kind, &name, &Uid::new(&format!("u{uid}")));
+                self.test.cache.deleted(&kind, &name, &Uid::new(&format!("u{uid}")));
                 (key, version)
             }
         };
@@ -437,10 +437,10 @@ impl Model {
         let before = self.history[key][at - 1].state.clone();
         let now = self.history[key][at].state.clone();
         match (self.visible(before.as_ref()), self.visible(now.as_ref())) {
-            (_, Some(now)) => self.fed.feed.changed(&Self::raw(key, version, now)),
+            (_, Some(now)) => self.test.writer.changed(&Self::raw(key, version, now)),
             (Some(before), None) => {
                 let last = now.as_ref().unwrap_or(before);
-                self.fed.feed.deleted(&Self::raw(key, version, last));
+                self.test.writer.deleted(&Self::raw(key, version, last));
             }
             (None, None) => {}
         }
@@ -460,7 +460,7 @@ impl Model {
                 objects.push(Self::raw(key, moment.version, state));
             }
         }
-        self.fed.list(version, objects.iter().map(|object| &**object));
+        self.test.list(version, objects.iter().map(|object| &**object));
         self.delivered = version;
         (0..KEYS).for_each(|key| self.raise(key, version));
     }
@@ -498,12 +498,12 @@ fn run(selective: bool, steps: Vec<Step>) {
             model.deliver();
         }
         model.step(Step::Bookmark);
-        model.fed.feed.bookmark(&model.version.to_string());
+        model.test.writer.bookmark(&model.version.to_string());
         model.step(Step::List);
-        assert_eq!(model.fed.informer.stats().own_writes, 0);
+        assert_eq!(model.test.informer.stats().own_writes, 0);
         for key in 0..KEYS {
             let stored = model
-                .fed
+                .test
                 .informer
                 .0
                 .0

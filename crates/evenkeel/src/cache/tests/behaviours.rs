@@ -70,11 +70,11 @@ async fn late_handler_gets_the_stored_objects_then_each_change_once() {
 
 #[tokio::test(start_paused = true)]
 async fn resync_reaches_only_subscribers_that_request_it_without_a_list() {
-    let mut fed = Fed::new(TypeOptions::new().resync(Duration::from_secs(3600)));
-    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
+    let mut test = TestCache::new(TypeOptions::new().resync(Duration::from_secs(3600)));
+    test.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
     let (with, without) = (Log::default(), Log::default());
-    let wants = fed.informer.subscribe_resynced(with.handler());
-    let _rest = fed.informer.subscribe(without.handler());
+    let wants = test.informer.subscribe_resynced(with.handler());
+    let _rest = test.informer.subscribe(without.handler());
     wants.wait_until_synced().await.unwrap();
     with.take();
     tokio::time::advance(Duration::from_secs(3600 * 9 / 10 - 1)).await;
@@ -375,71 +375,71 @@ async fn namespaces_are_added_and_removed_with_events_without_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn created_object_is_in_its_index_before_the_watch_event() {
-    let mut fed = Fed::new(TypeOptions::new());
+    let mut test = TestCache::new(TypeOptions::new());
     let by_value = |map: &ConfigMap| {
         map.data.iter().flat_map(|data| data.values().cloned()).collect::<Vec<_>>()
     };
-    fed.cache.index::<ConfigMap>("value", by_value).unwrap();
-    fed.list(5, [&*raw("a", "u1", 1, "red"), &*raw("c", "u3", 2, "red")]);
-    let kind = fed.informer.kind().clone();
-    fed.cache.wrote(&kind, &raw("b", "u2", 9, "red"));
-    fed.cache.wrote(&kind, &raw("a", "u1", 10, "blue"));
+    test.cache.index::<ConfigMap>("value", by_value).unwrap();
+    test.list(5, [&*raw("a", "u1", 1, "red"), &*raw("c", "u3", 2, "red")]);
+    let kind = test.informer.kind().clone();
+    test.cache.wrote(&kind, &raw("b", "u2", 9, "red"));
+    test.cache.wrote(&kind, &raw("a", "u1", 10, "blue"));
     let names = |value: &str| -> Vec<String> {
-        let found = fed.informer.list().index("value", value).entries().unwrap();
+        let found = test.informer.list().index("value", value).entries().unwrap();
         found.iter().map(|entry| entry.meta().key().name().to_owned()).collect()
     };
     assert_eq!(names("red"), ["b", "c"]);
     assert_eq!(names("blue"), ["a"]);
-    assert_eq!(fed.informer.stats().objects, 2, "the store is unchanged");
-    assert_eq!(value(&fed.get("c").unwrap()), "red", "others are not delayed");
+    assert_eq!(test.informer.stats().objects, 2, "the store is unchanged");
+    assert_eq!(value(&test.get("c").unwrap()), "red", "others are not delayed");
 }
 
 /// kube-runtime's shared subscriber hangs if the object of an event is already deleted.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_lags_behind_a_deletion_still_gets_what_follows() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(1, []);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(1, []);
     let log = Log::default();
-    let subscription = fed.informer.subscribe(log.handler());
+    let subscription = test.informer.subscribe(log.handler());
     subscription.wait_until_synced().await.unwrap();
-    fed.feed.changed(&raw("a", "u1", 2, "1"));
-    fed.feed.deleted(&raw("a", "u1", 3, "1"));
+    test.writer.changed(&raw("a", "u1", 2, "1"));
+    test.writer.deleted(&raw("a", "u1", 3, "1"));
     run_ready_tasks().await;
-    fed.feed.changed(&raw("b", "u2", 4, "1"));
+    test.writer.changed(&raw("b", "u2", 4, "1"));
     run_ready_tasks().await;
     assert_eq!(log.take(), ["default/a added 1", "default/a deleted 1", "default/b added 1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_or_is_slow_disturbs_no_other() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(1, [&*raw("a", "u1", 1, "1")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(1, [&*raw("a", "u1", 1, "1")]);
     let log = Log::default();
     let mut record = log.handler();
-    let panics = fed.informer.subscribe(move |event| {
+    let panics = test.informer.subscribe(move |event| {
         record(event);
         panic!("as the test wants");
     });
     panics.wait_until_synced().await.unwrap();
-    fed.feed.changed(&raw("a", "u1", 2, "2"));
+    test.writer.changed(&raw("a", "u1", 2, "2"));
     run_ready_tasks().await;
     assert_eq!(log.take(), ["default/a initial 1", "default/a 1 → 2"]);
-    assert_eq!(fed.informer.stats().handler_panics, 2);
+    assert_eq!(test.informer.stats().handler_panics, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropped_subscription_receives_no_more_events() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(1, []);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(1, []);
     let log = Log::default();
-    let subscription = fed.informer.subscribe(log.handler());
+    let subscription = test.informer.subscribe(log.handler());
     subscription.wait_until_synced().await.unwrap();
-    fed.feed.changed(&raw("a", "u1", 2, "1"));
+    test.writer.changed(&raw("a", "u1", 2, "1"));
     drop(subscription);
-    fed.feed.changed(&raw("a", "u1", 3, "2"));
+    test.writer.changed(&raw("a", "u1", 3, "2"));
     run_ready_tasks().await;
     assert!(log.take().is_empty());
-    assert_eq!(fed.informer.stats().handlers, 0);
+    assert_eq!(test.informer.stats().handlers, 0);
 }
 
 #[tokio::test(start_paused = true)]

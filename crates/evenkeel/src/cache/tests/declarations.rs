@@ -81,14 +81,14 @@ async fn contradictory_options_are_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn metadata_only_type_stores_only_metadata_of_own_writes_too() {
-    let mut fed = Fed::new(TypeOptions::new().metadata_only());
-    fed.list(5, [&*raw("a", "u1", 1, "secret")]);
-    fed.cache.wrote(fed.informer.kind(), &raw("b", "u2", 9, "secret"));
+    let mut test = TestCache::new(TypeOptions::new().metadata_only());
+    test.list(5, [&*raw("a", "u1", 1, "secret")]);
+    test.cache.wrote(test.informer.kind(), &raw("b", "u2", 9, "secret"));
     for name in ["a", "b"] {
-        let entry = fed.get(name).unwrap();
+        let entry = test.get(name).unwrap();
         assert!(!String::from_utf8_lossy(entry.json()).contains("secret"));
         assert_eq!(entry.object_meta().unwrap().name.as_deref(), Some(name));
-        let error = fed.cache.typed::<ConfigMap>(&entry).unwrap_err();
+        let error = test.cache.typed::<ConfigMap>(&entry).unwrap_err();
         assert!(error.to_string().contains("`metadata_only`"), "{error}");
     }
 }
@@ -100,43 +100,45 @@ struct View {
 
 #[tokio::test(start_paused = true)]
 async fn view_stores_only_its_fields() {
-    let mut fed = Fed::new(TypeOptions::new().view::<View>());
-    fed.cache
-        .index_as(fed.informer.kind(), "value", |view: &View| view.data.values().cloned().collect())
+    let mut test = TestCache::new(TypeOptions::new().view::<View>());
+    test.cache
+        .index_as(test.informer.kind(), "value", |view: &View| {
+            view.data.values().cloned().collect()
+        })
         .unwrap();
-    fed.list(5, [&*raw("a", "u1", 1, "x"), br#"{"metadata":{"name":"b","namespace":"default"}}"#]);
-    let entry = fed.get("a").unwrap();
+    test.list(5, [&*raw("a", "u1", 1, "x"), br#"{"metadata":{"name":"b","namespace":"default"}}"#]);
+    let entry = test.get("a").unwrap();
     assert_eq!(entry.json(), b"");
-    let view: Arc<View> = fed.cache.typed(&entry).unwrap();
+    let view: Arc<View> = test.cache.typed(&entry).unwrap();
     assert_eq!(view.data["value"], "x");
-    assert!(fed.cache.typed::<ConfigMap>(&entry).unwrap_err().to_string().contains("`view`"));
-    assert_eq!(fed.informer.list().index("value", "x").entries().unwrap().len(), 1);
+    assert!(test.cache.typed::<ConfigMap>(&entry).unwrap_err().to_string().contains("`view`"));
+    assert_eq!(test.informer.list().index("value", "x").entries().unwrap().len(), 1);
     // Objects that do not decode as the view are rejected.
-    assert!(fed.get("b").is_none());
-    assert!(fed.informer.stats().rejected["default/b"].contains("data"));
+    assert!(test.get("b").is_none());
+    assert!(test.informer.stats().rejected["default/b"].contains("data"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn index_added_later_covers_stored_objects_and_changes() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "x"), &*raw("b", "u2", 2, "y")]);
-    fed.cache
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "x"), &*raw("b", "u2", 2, "y")]);
+    test.cache
         .index::<ConfigMap>("value", |map| {
             map.data.iter().flat_map(|data| data.values().cloned()).collect()
         })
         .unwrap();
-    fed.feed.changed(&raw("b", "u2", 6, "x"));
-    fed.feed.changed(&raw("a", "u1", 7, "z"));
-    fed.feed.changed(&raw("c", "u3", 8, "x"));
+    test.writer.changed(&raw("b", "u2", 6, "x"));
+    test.writer.changed(&raw("a", "u1", 7, "z"));
+    test.writer.changed(&raw("c", "u3", 8, "x"));
     let names = |value: &str| -> Vec<String> {
-        let found = fed.informer.list().index("value", value).entries().unwrap();
+        let found = test.informer.list().index("value", value).entries().unwrap();
         found.iter().map(|entry| entry.meta().key().name().to_owned()).collect()
     };
     assert_eq!(
         (names("x"), names("y"), names("z")),
         (vec!["b".into(), "c".into()], vec![], vec!["a".into()])
     );
-    let unknown = fed.informer.list().index("nope", "x").entries();
+    let unknown = test.informer.list().index("nope", "x").entries();
     assert!(matches!(unknown, Err(ReadError::NoIndex { .. })));
 }
 
@@ -146,10 +148,10 @@ async fn a_cluster_scoped_object_is_found_under_any_namespace() {
     let kind = Kind::of::<Node>();
     cache.declare(&kind, TypeOptions::new()).unwrap();
     let informer = cache.informer(&kind).unwrap();
-    let mut feed = informer.0.0.writer(None);
-    feed.begin(false);
-    feed.listed(br#"{"metadata":{"name":"n","uid":"u","resourceVersion":"3"}}"#);
-    feed.commit("5");
+    let mut writer = informer.0.0.writer(None);
+    writer.begin(false);
+    writer.listed(br#"{"metadata":{"name":"n","uid":"u","resourceVersion":"3"}}"#);
+    writer.commit("5");
     for key in [Key::cluster("n"), Key::namespaced("default", "n")] {
         assert!(informer.get(&key).unwrap().is_some());
     }

@@ -3,9 +3,9 @@
 use super::*;
 
 /// Returns a handler that has received the initial objects.
-async fn subscribed(fed: &Fed) -> (Subscription, Log) {
+async fn subscribed(test: &TestCache) -> (Subscription, Log) {
     let log = Log::default();
-    let subscription = fed.informer.subscribe(log.handler());
+    let subscription = test.informer.subscribe(log.handler());
     subscription.wait_until_synced().await.unwrap();
     log.take();
     (subscription, log)
@@ -13,27 +13,27 @@ async fn subscribed(fed: &Fed) -> (Subscription, Log) {
 
 #[tokio::test(start_paused = true)]
 async fn object_missing_from_a_relist_is_deleted_with_state_unknown() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1"), &*raw("c", "u3", 3, "1")]);
-    let (_subscription, log) = subscribed(&fed).await;
-    fed.list(9, [&*raw("0", "u0", 8, "1"), &*raw("a", "u1", 7, "2"), &*raw("b", "u2", 2, "1")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1"), &*raw("c", "u3", 3, "1")]);
+    let (_subscription, log) = subscribed(&test).await;
+    test.list(9, [&*raw("0", "u0", 8, "1"), &*raw("a", "u1", 7, "2"), &*raw("b", "u2", 2, "1")]);
     run_ready_tasks().await;
     assert_eq!(log.take(), ["default/c vanished 1", "default/0 added 1", "default/a 1 → 2"]);
-    assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(9)));
+    assert_eq!(test.informer.version(&Key::namespaced("default", "a")), Some(Version(9)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn recreated_in_a_gap_is_an_update_to_another_uid() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1")]);
     let uids = Arc::new(Mutex::new(Vec::new()));
     let seen = uids.clone();
-    let subscription = fed.informer.subscribe(move |event| {
+    let subscription = test.informer.subscribe(move |event| {
         let uid = |entry: Option<&Arc<Entry>>| entry.map(|entry| entry.meta().uid().to_string());
         seen.lock().push((uid(event.old()), uid(event.new())));
     });
     subscription.wait_until_synced().await.unwrap();
-    fed.list(9, [&*raw("a", "u2", 8, "1")]);
+    test.list(9, [&*raw("a", "u2", 8, "1")]);
     run_ready_tasks().await;
     let some = |uid: &str| Some(uid.to_owned());
     assert_eq!(*uids.lock(), [(None, some("u1")), (some("u1"), some("u2"))]);
@@ -41,43 +41,43 @@ async fn recreated_in_a_gap_is_an_update_to_another_uid() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_moves_the_version_and_calls_no_handler() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1")]);
-    let (_subscription, log) = subscribed(&fed).await;
-    fed.feed.bookmark("77");
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1")]);
+    let (_subscription, log) = subscribed(&test).await;
+    test.writer.bookmark("77");
     run_ready_tasks().await;
     assert!(log.take().is_empty());
-    assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(77)));
+    assert_eq!(test.informer.version(&Key::namespaced("default", "a")), Some(Version(77)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn interrupted_list_changes_nothing() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
-    let (_subscription, log) = subscribed(&fed).await;
-    fed.feed.begin(false);
-    fed.feed.listed(&raw("a", "u1", 8, "2"));
-    fed.feed.abandon();
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
+    let (_subscription, log) = subscribed(&test).await;
+    test.writer.begin(false);
+    test.writer.listed(&raw("a", "u1", 8, "2"));
+    test.writer.abandon();
     run_ready_tasks().await;
     assert!(log.take().is_empty());
-    assert_eq!(value(&fed.get("a").unwrap()), "1");
+    assert_eq!(value(&test.get("a").unwrap()), "1");
     // The next list starts over.
-    fed.list(9, [&*raw("b", "u2", 2, "1")]);
+    test.list(9, [&*raw("b", "u2", 2, "1")]);
     run_ready_tasks().await;
     assert_eq!(log.take(), ["default/a vanished 1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn interrupted_first_list_is_completed_by_the_next() {
-    let mut fed = Fed::new(TypeOptions::new());
+    let mut test = TestCache::new(TypeOptions::new());
     let log = Log::default();
-    let subscription = fed.informer.subscribe(log.handler());
-    fed.feed.begin(false);
-    fed.feed.listed(&raw("a", "u1", 1, "1"));
-    fed.feed.listed(&raw("b", "u2", 2, "1"));
-    fed.feed.abandon();
-    assert!(fed.informer.get(&Key::namespaced("default", "a")).is_err(), "not synced");
-    fed.list(9, [&*raw("b", "u2", 2, "1"), &*raw("c", "u3", 8, "1")]);
+    let subscription = test.informer.subscribe(log.handler());
+    test.writer.begin(false);
+    test.writer.listed(&raw("a", "u1", 1, "1"));
+    test.writer.listed(&raw("b", "u2", 2, "1"));
+    test.writer.abandon();
+    assert!(test.informer.get(&Key::namespaced("default", "a")).is_err(), "not synced");
+    test.list(9, [&*raw("b", "u2", 2, "1"), &*raw("c", "u3", 8, "1")]);
     subscription.wait_until_synced().await.unwrap();
     let lines = log.take();
     assert_eq!(
@@ -93,75 +93,75 @@ async fn interrupted_first_list_is_completed_by_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn object_deleted_during_a_streaming_list_is_absent() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
-    let (_subscription, log) = subscribed(&fed).await;
-    fed.feed.begin(false);
-    fed.feed.listed(&raw("a", "u1", 1, "1"));
-    fed.feed.listed(&raw("b", "u2", 2, "1"));
-    fed.feed.listed(&raw("c", "u3", 6, "1"));
-    fed.feed.unlisted(&raw("c", "u3", 7, "1"));
-    fed.feed.unlisted(&raw("b", "u2", 8, "1"));
-    fed.feed.commit("9");
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1"), &*raw("b", "u2", 2, "1")]);
+    let (_subscription, log) = subscribed(&test).await;
+    test.writer.begin(false);
+    test.writer.listed(&raw("a", "u1", 1, "1"));
+    test.writer.listed(&raw("b", "u2", 2, "1"));
+    test.writer.listed(&raw("c", "u3", 6, "1"));
+    test.writer.unlisted(&raw("c", "u3", 7, "1"));
+    test.writer.unlisted(&raw("b", "u2", 8, "1"));
+    test.writer.commit("9");
     run_ready_tasks().await;
     assert_eq!(log.take(), ["default/b vanished 1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn older_states_are_ignored() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(10, [&*raw("a", "u1", 9, "new")]);
-    let (_subscription, log) = subscribed(&fed).await;
-    fed.feed.changed(&raw("a", "u1", 8, "old"));
-    fed.feed.changed(&raw("a", "u1", 9, "new"));
-    fed.feed.deleted(&raw("a", "u0", 3, "another"));
-    fed.list(12, [&*raw("a", "u1", 7, "old")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(10, [&*raw("a", "u1", 9, "new")]);
+    let (_subscription, log) = subscribed(&test).await;
+    test.writer.changed(&raw("a", "u1", 8, "old"));
+    test.writer.changed(&raw("a", "u1", 9, "new"));
+    test.writer.deleted(&raw("a", "u0", 3, "another"));
+    test.list(12, [&*raw("a", "u1", 7, "old")]);
     run_ready_tasks().await;
     assert!(log.take().is_empty());
-    assert_eq!(value(&fed.get("a").unwrap()), "new");
-    assert_eq!(fed.informer.version(&Key::namespaced("default", "a")), Some(Version(12)));
+    assert_eq!(value(&test.get("a").unwrap()), "new");
+    assert_eq!(test.informer.version(&Key::namespaced("default", "a")), Some(Version(12)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn restored_server_replaces_the_cached_state() {
-    let mut fed = Fed::new(TypeOptions::new());
-    fed.list(100, [&*raw("a", "u1", 90, "new"), &*raw("b", "u2", 95, "1")]);
-    fed.cache.wrote(fed.informer.kind(), &raw("c", "u3", 110, "lost"));
-    let (_subscription, log) = subscribed(&fed).await;
-    fed.list(50, [&*raw("a", "u1", 40, "old")]);
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(100, [&*raw("a", "u1", 90, "new"), &*raw("b", "u2", 95, "1")]);
+    test.cache.wrote(test.informer.kind(), &raw("c", "u3", 110, "lost"));
+    let (_subscription, log) = subscribed(&test).await;
+    test.list(50, [&*raw("a", "u1", 40, "old")]);
     run_ready_tasks().await;
     assert_eq!(log.take(), ["default/b vanished 1", "default/a new → old"]);
-    assert!(fed.get("c").is_none(), "a write from the replaced history");
-    fed.feed.changed(&raw("a", "u1", 51, "newer"));
-    assert_eq!(value(&fed.get("a").unwrap()), "newer");
+    assert!(test.get("c").is_none(), "a write from the replaced history");
+    test.writer.changed(&raw("a", "u1", 51, "newer"));
+    assert_eq!(value(&test.get("a").unwrap()), "newer");
 }
 
 #[tokio::test(start_paused = true)]
 async fn unreadable_object_does_not_affect_others() {
-    let mut fed = Fed::new(TypeOptions::new());
+    let mut test = TestCache::new(TypeOptions::new());
     let broken: [&[u8]; 4] = [
         br#"{"metadata":{"namespace":"default"}}"#,
         br#"{"metadata":{"name":7}}"#,
         b"{\"metadata",
         br#"{"data":{}}"#,
     ];
-    fed.list(5, broken.into_iter().chain([&*raw("a", "u1", 1, "1")]));
-    assert!(fed.get("a").is_some());
-    let stats = fed.informer.stats();
+    test.list(5, broken.into_iter().chain([&*raw("a", "u1", 1, "1")]));
+    assert!(test.get("a").is_some());
+    let stats = test.informer.stats();
     assert_eq!((stats.objects, stats.rejections), (1, 4));
     assert!(!stats.rejected.is_empty());
-    fed.feed.changed(broken[0]);
-    fed.feed.deleted(broken[1]);
-    assert!(fed.get("a").is_some());
+    test.writer.changed(broken[0]);
+    test.writer.deleted(broken[1]);
+    assert!(test.get("a").is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn object_that_does_not_decode_fails_only_its_own_read() {
-    let mut fed = Fed::new(TypeOptions::new());
+    let mut test = TestCache::new(TypeOptions::new());
     let odd = br#"{"metadata":{"namespace":"default","name":"odd"},"data":7}"#;
-    fed.list(5, [&*raw("a", "u1", 1, "1"), odd]);
-    let entry = fed.get("odd").unwrap();
-    let error = fed.cache.typed::<ConfigMap>(&entry).unwrap_err();
+    test.list(5, [&*raw("a", "u1", 1, "1"), odd]);
+    let entry = test.get("odd").unwrap();
+    let error = test.cache.typed::<ConfigMap>(&entry).unwrap_err();
     assert!(error.to_string().starts_with("ConfigMap default/odd does not decode"), "{error}");
-    assert!(fed.cache.typed::<ConfigMap>(&fed.get("a").unwrap()).is_ok());
+    assert!(test.cache.typed::<ConfigMap>(&test.get("a").unwrap()).is_ok());
 }

@@ -10,7 +10,7 @@ fn read<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<String>, 
     let mut items = Items::new();
     let mut objects = Vec::new();
     for frame in frames {
-        items.feed(Bytes::copy_from_slice(frame));
+        items.push(Bytes::copy_from_slice(frame));
         while items.advance()? {
             objects.push(String::from_utf8(items.item().to_vec()).unwrap());
         }
@@ -102,11 +102,11 @@ fn every_prefix_of_a_list_is_incomplete() {
 #[test]
 fn unterminated_object_is_rejected() {
     let mut items = Items::new();
-    items.feed(Bytes::from_static(b"{\"items\":[{\"a\":\""));
+    items.push(Bytes::from_static(b"{\"items\":[{\"a\":\""));
     assert!(!items.advance().unwrap());
     let frame = Bytes::from(vec![b'x'; 1 << 20]);
     let frames = (0..100).take_while(|_| {
-        items.feed(frame.clone());
+        items.push(frame.clone());
         items.advance().is_ok()
     });
     assert_eq!(frames.count(), 63);
