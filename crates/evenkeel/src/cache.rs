@@ -1,6 +1,6 @@
 //! The cache: one shared informer per type.
 //!
-//! A reflector (`watch`) passes raw objects to a `writer`, which converts them to entries (`ingest`),
+//! A reflector (`watch`) passes raw objects to a `writer`, which converts them to entries (`decode`),
 //! adds them to the `store` and pushes events to the buffers of subscribers. Reads are served from
 //! the store, or from the `overlay` for own writes that the watch has not delivered yet.
 //!
@@ -25,7 +25,7 @@ mod decoded_lru;
 
 mod informer;
 
-mod ingest;
+mod decode;
 
 mod lookup;
 
@@ -84,10 +84,10 @@ pub(crate) use wait::{TimedOut, Waited};
 pub use crate::version::Version;
 
 use self::contents::Contents;
+use self::decode::EntryDecoder;
 use self::decoded_lru::DecodedLru;
 use self::informer::{HandleGuard, InformerDeps, Shared};
-use self::ingest::Ingest;
-use self::store::{Definition, Evicted, HotReader};
+use self::store::{DecodedReader, Definition, Evicted};
 use crate::append_map::AppendMap;
 use crate::connect::Transport;
 use crate::kind::{Kind, Object};
@@ -127,7 +127,7 @@ struct Inner {
     /// informer only if the first was stopped; its contents are found through `types`.
     first: Arc<AppendMap<Kind, Arc<Contents>>>,
     /// The same by Rust type, with its decoded objects, for objects that are read as that type.
-    by_type: AppendMap<TypeId, (HotReader, Arc<Contents>)>,
+    by_type: AppendMap<TypeId, (DecodedReader, Arc<Contents>)>,
     /// Indexes of types that are not declared yet.
     pending_indexes: Mutex<BTreeMap<Kind, Vec<Index>>>,
     decoded: DecodedLru,
@@ -407,8 +407,8 @@ impl Cache {
             sync_timeout: self.0.options.sync_timeout,
             watch_timeout: self.0.options.watch_timeout.clone(),
         };
-        let ingest = Ingest::new(kind.clone(), declared.options.clone());
-        let handle = Arc::new(HandleGuard(Shared::start(ingest, &declared.indexes, deps)));
+        let decoder = EntryDecoder::new(kind.clone(), declared.options.clone());
+        let handle = Arc::new(HandleGuard(Shared::start(decoder, &declared.indexes, deps)));
         if self.0.tasks.is_stopped() {
             handle.0.stop();
         }

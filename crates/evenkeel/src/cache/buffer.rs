@@ -136,16 +136,16 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::cache::decode::EntryDecoder;
     use crate::cache::entry::Entry;
-    use crate::cache::ingest::Ingest;
     use crate::cache::options::TypeOptions;
     use crate::kind::Kind;
 
     fn entry(name: &str, version: u64) -> Arc<Entry> {
         let kind = Kind::of::<k8s_openapi::api::core::v1::ConfigMap>();
-        let ingest = Ingest::new(kind, TypeOptions::new());
+        let decoder = EntryDecoder::new(kind, TypeOptions::new());
         let raw = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
-        Arc::new(ingest.entry(raw.as_bytes()).unwrap())
+        Arc::new(decoder.entry(raw.as_bytes()).unwrap())
     }
 
     fn added(name: &str, version: u64) -> ObjectEvent {

@@ -95,8 +95,8 @@ impl Entry {
     /// Returns the cached form of an object in JSON.
     #[cfg(test)]
     pub(crate) fn of(kind: Kind, raw: &serde_json::Value) -> Self {
-        let ingest = super::ingest::Ingest::new(kind, super::TypeOptions::new());
-        ingest.entry(raw.to_string().as_bytes()).unwrap()
+        let decoder = super::decode::EntryDecoder::new(kind, super::TypeOptions::new());
+        decoder.entry(raw.to_string().as_bytes()).unwrap()
     }
 
     pub(super) fn new(kind: Kind, meta: Meta, body: Box<[u8]>, form: Form) -> Self {

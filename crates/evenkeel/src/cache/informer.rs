@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::contents::Contents;
+use super::decode::EntryDecoder;
 use super::entry::Entry;
 use super::error::{ReadError, SyncError, WatchFailure};
 use super::event::ObjectEvent;
 use super::fanout::{Dispatcher, WatchedScope};
-use super::ingest::Ingest;
 use super::overlay::Overlay;
 use super::query::Query;
 use super::stats::{Health, LastActivity, Rejections, TypeStats, WatchCounts};
@@ -63,7 +63,7 @@ impl Drop for HandleGuard {
 }
 
 pub(super) struct Shared {
-    pub(super) ingest: Ingest,
+    pub(super) decoder: EntryDecoder,
     pub(super) contents: Arc<Contents>,
     pub(super) dispatcher: Mutex<Dispatcher>,
     pub(super) rejections: Rejections,
@@ -92,7 +92,11 @@ pub(super) struct InformerDeps {
 
 impl Shared {
     /// Starts an informer.
-    pub(super) fn start(ingest: Ingest, indexes: &[Definition], deps: InformerDeps) -> Arc<Self> {
+    pub(super) fn start(
+        decoder: EntryDecoder,
+        indexes: &[Definition],
+        deps: InformerDeps,
+    ) -> Arc<Self> {
         let InformerDeps {
             transport,
             tasks,
@@ -102,17 +106,17 @@ impl Shared {
             sync_timeout,
             watch_timeout,
         } = deps;
-        let options = ingest.options();
+        let options = decoder.options();
         let selective = !options.labels.selects_all() || !options.fields.is_empty();
         let namespaces = options.namespaces.clone();
         let resync = options.resync.unwrap_or(resync);
         let contents = Arc::new(Contents {
-            kind: ingest.kind().clone(),
+            kind: decoder.kind().clone(),
             store: Store::new(random.next()),
             overlay: Overlay::new(selective),
             sync: SyncState::new(namespaces.is_some()),
             waiters: Waiters::default(),
-            all_namespaces: namespaces.is_none() && ingest.kind().namespaced(),
+            all_namespaces: namespaces.is_none() && decoder.kind().namespaced(),
             decode_errors: AtomicU64::new(0),
         });
         let shared = Arc::new(Self {
@@ -123,7 +127,7 @@ impl Shared {
             lists: AtomicU32::new(0),
             panics: AtomicU64::new(0),
             random: Mutex::new(random),
-            ingest,
+            decoder,
             resync,
             sync_timeout,
             watch_timeout,
@@ -146,10 +150,10 @@ impl Shared {
     fn watch(self: &Arc<Self>, dispatcher: &mut Dispatcher, namespace: Option<String>) {
         self.contents.overlay.reset(namespace.as_deref(), Some(Version::default()));
         let number = dispatcher.number();
-        let options = self.ingest.options();
+        let options = self.decoder.options();
         let text = |text: String| (!text.is_empty()).then_some(text);
         let scope = Scope {
-            kind: self.ingest.kind().clone(),
+            kind: self.decoder.kind().clone(),
             namespace: namespace.clone(),
             labels: text(options.labels.to_string()),
             fields: text(options.fields.text().to_owned()),
@@ -291,7 +295,7 @@ impl Shared {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (rejections, rejected) = self.rejections.get();
         TypeStats {
-            kind: self.ingest.kind().clone(),
+            kind: self.decoder.kind().clone(),
             synced: self.contents.sync.is_ready(),
             objects: self.contents.store.len(),
             bytes: self.contents.store.bytes(),
@@ -315,7 +319,7 @@ impl Informer {
     /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> &Kind {
-        self.shared().ingest.kind()
+        self.shared().decoder.kind()
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

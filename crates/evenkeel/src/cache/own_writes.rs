@@ -83,19 +83,19 @@ impl Shared {
 
     /// Converts the response of a request; also returns whether the informer selects the object.
     fn convert_response(&self, raw: &[u8]) -> Option<(Arc<Entry>, bool)> {
-        let entry = match self.ingest.entry(raw) {
+        let entry = match self.decoder.entry(raw) {
             Ok(entry) => Arc::new(entry),
             Err(rejected) => {
-                let (kind, problem) = (self.ingest.kind(), rejected.problem);
+                let (kind, problem) = (self.decoder.kind(), rejected.problem);
                 tracing::debug!(%kind, problem, "cannot cache the response of a write");
                 return None;
             }
         };
-        if !self.ingest.is_of_kind(raw) {
+        if !self.decoder.is_of_kind(raw) {
             // Subresources such as Scale have their own kind.
             return None;
         }
-        let options = self.ingest.options();
+        let options = self.decoder.options();
         let labels: Vec<_> = options.labels.clone().into_iter().collect();
         let visible = select(&labels, entry.meta()) && options.fields.select(raw);
         Some((entry, visible))

@@ -155,19 +155,19 @@ impl Cache {
     /// Same as [`Cache::get_decoded`], for a type that [`Cache::serves`]. The result fits into a
     /// register.
     #[inline]
-    pub(crate) fn get_hot<K: Object>(&self, key: &Key) -> Option<Arc<K>> {
-        let (hot, contents) = self.0.by_type.get(&TypeId::of::<K>())?;
-        if contents.is_ready() { hot.get(key) } else { None }
+    pub(crate) fn get_served<K: Object>(&self, key: &Key) -> Option<Arc<K>> {
+        let (decoded, contents) = self.0.by_type.get(&TypeId::of::<K>())?;
+        if contents.is_ready() { decoded.get(key) } else { None }
     }
 
     /// Records that objects of `kind` are read as `K`.
     pub(crate) fn serves<K: Object>(&self, kind: &Kind) {
         if let Some(contents) = self.0.first.get(kind)
-            && let Some(hot) = contents.store.hot_reader::<K>()
+            && let Some(decoded) = contents.store.decoded_reader::<K>()
         {
             self.0
                 .by_type
-                .get_or_insert_with(&TypeId::of::<K>(), || (hot.clone(), contents.clone()));
+                .get_or_insert_with(&TypeId::of::<K>(), || (decoded.clone(), contents.clone()));
         }
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::decode::Rejected;
 use super::error::WatchFailure;
-use super::ingest::Rejected;
 use crate::kind::Kind;
 
 /// The maximum number of rejected objects that are listed.

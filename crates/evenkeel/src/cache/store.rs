@@ -5,7 +5,7 @@
 //! shard.
 
 mod bucket;
-mod hot;
+mod decoded_by_key;
 mod index;
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,10 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 use parking_lot::{RwLock, RwLockWriteGuard};
 
-pub(super) use self::hot::HotReader;
+pub(super) use self::decoded_by_key::DecodedReader;
 pub(super) use self::index::{Definition, UnknownIndex};
 
-use self::hot::{AnyHotObjects, HotObjects};
+use self::decoded_by_key::{AnyDecodedByKey, DecodedByKey};
 use self::index::Index;
 use super::entry::{Entry, Typed};
 use super::query::Conditions;
@@ -79,7 +79,7 @@ pub(super) struct Store {
     hasher: FixedState,
     index: RwLock<Index>,
     /// The decoded objects of the first type that they were read as by key.
-    hot: OnceLock<Arc<dyn AnyHotObjects>>,
+    decoded: OnceLock<Arc<dyn AnyDecodedByKey>>,
     objects: AtomicUsize,
     bytes: AtomicUsize,
 }
@@ -91,7 +91,7 @@ impl Store {
             shards: std::array::from_fn(|_| RwLock::default()),
             hasher: FixedState::with_seed(seed),
             index: RwLock::new(Index::new(seed)),
-            hot: OnceLock::new(),
+            decoded: OnceLock::new(),
             objects: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
         }
@@ -119,21 +119,24 @@ impl Store {
         &self,
         key: &Key,
     ) -> Option<(Arc<K>, Version)> {
-        self.hot
+        self.decoded
             .get()?
             .of::<K>()?
             .see(self.hash(key), key, |object, version| (object.clone(), version))
     }
 
     /// Returns a reader of the objects kept decoded as `K`; `None` if they are kept as another type.
-    pub(super) fn hot_reader<K: Send + Sync + 'static>(&self) -> Option<HotReader> {
-        let hot = self.hot_objects::<K>();
-        hot.of::<K>().is_some().then(|| HotReader::new(hot.clone(), self.hasher.clone()))
+    pub(super) fn decoded_reader<K: Send + Sync + 'static>(&self) -> Option<DecodedReader> {
+        let decoded = self.decoded_by_key::<K>();
+        decoded
+            .of::<K>()
+            .is_some()
+            .then(|| DecodedReader::new(decoded.clone(), self.hasher.clone()))
     }
 
     /// Returns the table of decoded objects; the first type of reads by key is its type.
-    fn hot_objects<K: Send + Sync + 'static>(&self) -> &Arc<dyn AnyHotObjects> {
-        self.hot.get_or_init(|| Arc::new(HotObjects::<K>::new()))
+    fn decoded_by_key<K: Send + Sync + 'static>(&self) -> &Arc<dyn AnyDecodedByKey> {
+        self.decoded.get_or_init(|| Arc::new(DecodedByKey::<K>::new()))
     }
 
     /// Keeps the decoded object for reads by key, if the entry is still stored and keeps it.
@@ -142,13 +145,13 @@ impl Store {
         entry: &Arc<Entry>,
         object: &Arc<K>,
     ) {
-        let Some(hot) = self.hot_objects::<K>().of::<K>() else { return };
+        let Some(decoded) = self.decoded_by_key::<K>().of::<K>() else { return };
         let key = &entry.meta().key;
         let hash = self.hash(key);
         let shard = self.shard(hash).read();
         let is_stored = shard.find(hash, |slot| Arc::ptr_eq(&slot.entry, entry)).is_some();
         if is_stored && entry.keeps(&(object.clone() as Typed)) {
-            hot.insert(hash, key, object.clone(), entry.meta().version());
+            decoded.insert(hash, key, object.clone(), entry.meta().version());
         }
     }
 
@@ -161,19 +164,19 @@ impl Store {
         // add one in between.
         let shard = self.shard(hash).write();
         let is_stored = shard.find(hash, |slot| Arc::ptr_eq(&slot.entry, entry)).is_some();
-        if is_stored && let Some(hot) = self.hot.get() {
-            if hot.take_used(hash, key) {
+        if is_stored && let Some(decoded) = self.decoded.get() {
+            if decoded.take_used(hash, key) {
                 return Evicted::InUse;
             }
             // The entry still keeps the object, so it is not freed here.
-            hot.remove(hash, key);
+            decoded.remove(hash, key);
         }
         Evicted::Freed(entry.evict())
     }
 
     /// Removes the decoded object of `key`; the caller holds the lock of the shard.
     fn remove_decoded(&self, hash: u64, key: &Key) -> Option<Typed> {
-        self.hot.get()?.remove(hash, key)
+        self.decoded.get()?.remove(hash, key)
     }
 
     /// Inserts an object; returns the previous one of the same key.
@@ -231,7 +234,7 @@ impl Store {
         let shards: Vec<_> =
             self.shards.iter().map(|shard| std::mem::take(&mut *shard.write())).collect();
         // Emptied last: the shards hold no object that could still be added here.
-        let decoded = self.hot.get().map(|hot| hot.clear());
+        let decoded = self.decoded.get().map(|decoded| decoded.clear());
         let emptied = index.clear();
         drop(index);
         self.bytes.store(0, Ordering::Relaxed);

@@ -109,7 +109,7 @@ pub(super) async fn deliver(
             Item::Event(event) => {
                 if catch_unwind(AssertUnwindSafe(|| handler(event))).is_err() {
                     shared.panics.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(kind = %shared.ingest.kind(), "event handler panicked");
+                    tracing::error!(kind = %shared.decoder.kind(), "event handler panicked");
                 }
             }
         }

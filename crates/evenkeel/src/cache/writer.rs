@@ -50,8 +50,8 @@ impl Writer {
 
     /// Converts the object, or records its rejection.
     fn entry(&self, raw: &[u8]) -> Result<Arc<Entry>, Option<Meta>> {
-        self.shared.ingest.entry(raw).map(Arc::new).map_err(|rejected| {
-            self.shared.rejections.add(self.shared.ingest.kind(), &rejected);
+        self.shared.decoder.entry(raw).map(Arc::new).map_err(|rejected| {
+            self.shared.rejections.add(self.shared.decoder.kind(), &rejected);
             rejected.meta.map(|meta| *meta)
         })
     }
@@ -196,7 +196,7 @@ impl Sink for Writer {
             self.delete(raw);
             return;
         }
-        let Ok(meta) = self.shared.ingest.meta(raw) else { return };
+        let Ok(meta) = self.shared.decoder.meta(raw) else { return };
         self.staged.remove(&meta.key);
         if let Some(stored) = self.shared.contents.store.get(&meta.key) {
             stored.mark(0);
@@ -265,7 +265,7 @@ impl Sink for Writer {
     fn matches_first(&mut self, first: Option<&[u8]>) -> bool {
         let (store, namespace) = (&self.shared.contents.store, self.namespace.as_deref());
         let Some(raw) = first else { return store.all(namespace).is_empty() };
-        let Ok(meta) = self.shared.ingest.meta(raw) else { return true };
+        let Ok(meta) = self.shared.decoder.meta(raw) else { return true };
         // A newer object is delivered by the watch.
         if meta.version.is_none() || newer(meta.version, self.shared.contents.overlay.at(namespace))
         {
@@ -284,12 +284,12 @@ impl Sink for Writer {
             }
             Health::Failing { error, since } => {
                 self.shared.counts.failures.fetch_add(1, Ordering::Relaxed);
-                Some((watch_failure(self.shared.ingest.kind(), error), *since))
+                Some((watch_failure(self.shared.decoder.kind(), error), *since))
             }
         };
         let missing =
             failure.as_ref().is_some_and(|(failure, _)| failure.reason == FailureReason::NotServed);
-        let absent = missing && self.shared.ingest.options().optional;
+        let absent = missing && self.shared.decoder.options().optional;
         if absent {
             self.apply(|writer, _, batch| {
                 for entry in writer.shared.contents.store.all(writer.namespace.as_deref()) {

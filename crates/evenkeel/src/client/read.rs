@@ -38,7 +38,7 @@ impl Client {
     pub async fn get<K: Object>(&self, key: &Key) -> Result<Option<Arc<K>>, Error> {
         // The common case, apart from the others: it needs neither the kind nor their state.
         if self.operations.is_none()
-            && let Some(object) = self.shared.cache.get_hot(key)
+            && let Some(object) = self.shared.cache.get_served(key)
         {
             return Ok(Some(object));
         }

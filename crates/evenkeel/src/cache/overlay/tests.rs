@@ -10,8 +10,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 use super::{HIDDEN_TIMEOUT, Uid, UnknownOutcome};
+use crate::cache::decode::EntryDecoder;
 use crate::cache::entry::Entry;
-use crate::cache::ingest::Ingest;
 use crate::cache::tests::{TestCache, raw};
 use crate::cache::{ReadError, TypeOptions};
 use crate::key::Key;
@@ -207,7 +207,7 @@ async fn non_numeric_versions_hide_nothing() {
 }
 
 fn odd_entry(raw: &[u8]) -> Entry {
-    Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new()).entry(raw).unwrap()
+    EntryDecoder::new(Kind::of::<ConfigMap>(), TypeOptions::new()).entry(raw).unwrap()
 }
 
 /// The history of one key: its state at each version, if any.

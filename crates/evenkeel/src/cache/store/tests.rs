@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::cache::decode::EntryDecoder;
 use crate::cache::decoded_lru::DecodedLru;
-use crate::cache::ingest::Ingest;
 use crate::cache::options::TypeOptions;
 use crate::cache::query::Query;
 use crate::kind::Kind;
@@ -26,7 +26,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn entry(&self, ingest: &Ingest) -> Arc<Entry> {
+    fn entry(&self, decoder: &EntryDecoder) -> Arc<Entry> {
         let labels: BTreeMap<_, _> = self
             .labels
             .iter()
@@ -46,7 +46,7 @@ impl Drawn {
             },
             "data": data,
         });
-        Arc::new(ingest.entry(raw.to_string().as_bytes()).unwrap())
+        Arc::new(decoder.entry(raw.to_string().as_bytes()).unwrap())
     }
 }
 
@@ -120,14 +120,14 @@ fn holds(&(form, name, value): &(u8, u8, u8), drawn: &Drawn) -> bool {
 }
 
 fn run(ops: Vec<Op>) {
-    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+    let decoder = EntryDecoder::new(Kind::of::<ConfigMap>(), TypeOptions::new());
     let store = Store::new(7);
     let mut model: BTreeMap<String, Drawn> = BTreeMap::new();
     let mut defined = false;
     for op in ops {
         match op {
             Op::Put(drawn) => {
-                let entry = drawn.entry(&ingest);
+                let entry = drawn.entry(&decoder);
                 let key = entry.meta().key().to_string();
                 let old = store.put(&entry);
                 assert_eq!(old.is_some(), model.insert(key, drawn).is_some());
@@ -198,7 +198,7 @@ proptest! {
 /// Indexes are built only for many objects, which the property above rarely has.
 #[test]
 fn large_stores_use_indexes_with_the_same_result() {
-    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+    let decoder = EntryDecoder::new(Kind::of::<ConfigMap>(), TypeOptions::new());
     let store = Store::new(7);
     store.define(by_data("data"));
     let mut model = Vec::new();
@@ -211,10 +211,10 @@ fn large_stores_use_indexes_with_the_same_result() {
             owners: BTreeSet::from([small(at, 3)]),
             values: BTreeSet::from([small(at, 5)]),
         };
-        let raw = drawn.entry(&ingest);
+        let raw = drawn.entry(&decoder);
         let text = String::from_utf8(raw.json().to_vec()).unwrap();
         let text = text.replace("\"n0\"", &format!("\"n{at:04}\""));
-        let entry = Arc::new(ingest.entry(text.as_bytes()).unwrap());
+        let entry = Arc::new(decoder.entry(text.as_bytes()).unwrap());
         store.put(&entry);
         model.push((entry, drawn));
     }
@@ -223,9 +223,9 @@ fn large_stores_use_indexes_with_the_same_result() {
         let name = entry.meta().key().name().to_owned();
         drawn.labels = BTreeMap::from([(0, 2)]);
         drawn.owners.clear();
-        let text = String::from_utf8(drawn.entry(&ingest).json().to_vec()).unwrap();
+        let text = String::from_utf8(drawn.entry(&decoder).json().to_vec()).unwrap();
         let text = text.replace("\"n0\"", &format!("\"{name}\""));
-        *entry = Arc::new(ingest.entry(text.as_bytes()).unwrap());
+        *entry = Arc::new(decoder.entry(text.as_bytes()).unwrap());
         if drawn.values.contains(&0) {
             store.remove(entry.meta().key());
         }
@@ -274,14 +274,14 @@ impl Drop for Held {
 
 #[test]
 fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
-    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+    let decoder = EntryDecoder::new(Kind::of::<ConfigMap>(), TypeOptions::new());
     let store = Store::new(1);
     let (go, may_go) = std::sync::mpsc::channel();
     let (dropped, is_dropped) = std::sync::mpsc::channel();
     let mut held = Some(Arc::new(parking_lot::Mutex::new(Held { may_go, dropped })));
     for number in 0..=FREE_IN_THREAD {
         let raw = json!({ "metadata": { "namespace": "a", "name": number.to_string() } });
-        let entry = Arc::new(ingest.entry(raw.to_string().as_bytes()).unwrap());
+        let entry = Arc::new(decoder.entry(raw.to_string().as_bytes()).unwrap());
         if let Some(held) = held.take() {
             entry.pin(held);
         }
@@ -295,8 +295,8 @@ fn clearing_a_large_store_does_not_wait_until_it_is_freed() {
 }
 
 #[test]
-fn hot_object_is_freed_with_its_eviction_or_its_object() {
-    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+fn decoded_object_is_freed_with_its_eviction_or_its_object() {
+    let decoder = EntryDecoder::new(Kind::of::<ConfigMap>(), TypeOptions::new());
     let store = Arc::new(Store::new(1));
     let evict = {
         let store = store.clone();
@@ -304,7 +304,7 @@ fn hot_object_is_freed_with_its_eviction_or_its_object() {
     };
     let stored = |name: &str| {
         let raw = json!({ "metadata": { "namespace": "a", "name": name } });
-        let entry = Arc::new(ingest.entry(raw.to_string().as_bytes()).unwrap());
+        let entry = Arc::new(decoder.entry(raw.to_string().as_bytes()).unwrap());
         store.put(&entry);
         entry
     };
@@ -316,44 +316,45 @@ fn hot_object_is_freed_with_its_eviction_or_its_object() {
         store.keep_decoded(entry, &typed);
         Arc::downgrade(&typed)
     };
-    let is_hot = |entry: &Arc<Entry>| store.get_decoded::<ConfigMap>(entry.meta().key()).is_some();
+    let is_decoded =
+        |entry: &Arc<Entry>| store.get_decoded::<ConfigMap>(entry.meta().key()).is_some();
     let forget_uses = |entry: &Arc<Entry>| {
         let key = entry.meta().key();
         entry.take_touched();
-        store.hot.get().unwrap().take_used(store.hash(key), key);
+        store.decoded.get().unwrap().take_used(store.hash(key), key);
     };
 
     let first = read(&entries[0]);
-    assert!(is_hot(&entries[0]) && first.strong_count() > 0);
+    assert!(is_decoded(&entries[0]) && first.strong_count() > 0);
     // A use since the last pass keeps it for another round.
     assert!(matches!(store.evict(&entries[0]), Evicted::InUse));
-    assert!(is_hot(&entries[0]));
+    assert!(is_decoded(&entries[0]));
     forget_uses(&entries[0]);
     let second = read(&entries[1]);
-    assert!(!is_hot(&entries[0]) && is_hot(&entries[1]));
+    assert!(!is_decoded(&entries[0]) && is_decoded(&entries[1]));
     assert_eq!(first.strong_count(), 0, "evicted");
 
     // A form that is no longer kept is not stored.
     store.keep_decoded(&entries[0], &Arc::new(ConfigMap::default()));
-    assert!(!is_hot(&entries[0]));
+    assert!(!is_decoded(&entries[0]));
 
     stored("two");
-    assert!(!is_hot(&entries[1]), "replaced by a newer object");
+    assert!(!is_decoded(&entries[1]), "replaced by a newer object");
     drop(entries);
     assert_eq!(second.strong_count(), 0, "freed with its object");
 }
 
 #[test]
-fn reads_of_a_hot_object_are_never_older_than_earlier_reads() {
+fn reads_of_a_decoded_object_are_never_older_than_earlier_reads() {
     const STATES: u64 = 2_000;
-    let ingest = Ingest::new(Kind::of::<ConfigMap>(), TypeOptions::new());
+    let decoder = EntryDecoder::new(Kind::of::<ConfigMap>(), TypeOptions::new());
     let store = Store::new(1);
     let decoded = DecodedLru::new(1 << 20, |_| Evicted::Freed(None));
     let key = Key::namespaced("a", "one");
     let state = |version: u64| {
         let meta =
             json!({ "namespace": "a", "name": "one", "resourceVersion": version.to_string() });
-        Arc::new(ingest.entry(json!({ "metadata": meta }).to_string().as_bytes()).unwrap())
+        Arc::new(decoder.entry(json!({ "metadata": meta }).to_string().as_bytes()).unwrap())
     };
     store.put(&state(1));
     // Reads as the cache does, and returns whether the object was found decoded.

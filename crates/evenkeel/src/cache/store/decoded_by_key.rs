@@ -21,7 +21,7 @@ use crate::key::Key;
 use crate::version::Version;
 
 /// The decoded objects of one Rust type.
-pub(super) struct HotObjects<K> {
+pub(super) struct DecodedByKey<K> {
     shards: [RwLock<HashTable<Slot<K>>>; SHARDS],
 }
 
@@ -34,7 +34,7 @@ struct Slot<K> {
     used: AtomicBool,
 }
 
-impl<K> HotObjects<K> {
+impl<K> DecodedByKey<K> {
     pub(super) fn new() -> Self {
         Self { shards: std::array::from_fn(|_| RwLock::default()) }
     }
@@ -69,15 +69,15 @@ impl<K> HotObjects<K> {
     }
 }
 
-/// Reads hot objects without the store: fewer pointers to follow.
+/// Reads decoded objects without the store: fewer pointers to follow.
 #[derive(Clone, Debug)]
-pub(in crate::cache) struct HotReader {
-    objects: Arc<dyn AnyHotObjects>,
+pub(in crate::cache) struct DecodedReader {
+    objects: Arc<dyn AnyDecodedByKey>,
     hasher: FixedState,
 }
 
-impl HotReader {
-    pub(super) fn new(objects: Arc<dyn AnyHotObjects>, hasher: FixedState) -> Self {
+impl DecodedReader {
+    pub(super) fn new(objects: Arc<dyn AnyDecodedByKey>, hasher: FixedState) -> Self {
         Self { objects, hasher }
     }
 
@@ -89,8 +89,8 @@ impl HotReader {
     }
 }
 
-/// The operations of [`HotObjects`] that do not depend on the type.
-pub(super) trait AnyHotObjects: Any + Send + Sync {
+/// The operations of [`DecodedByKey`] that do not depend on the type.
+pub(super) trait AnyDecodedByKey: Any + Send + Sync {
     /// Removes the object of `key`. The caller drops the returned value outside of locks.
     fn remove(&self, hash: u64, key: &Key) -> Option<Typed>;
 
@@ -101,7 +101,7 @@ pub(super) trait AnyHotObjects: Any + Send + Sync {
     fn clear(&self) -> Box<dyn Any + Send>;
 }
 
-impl<K: Send + Sync + 'static> AnyHotObjects for HotObjects<K> {
+impl<K: Send + Sync + 'static> AnyDecodedByKey for DecodedByKey<K> {
     fn remove(&self, hash: u64, key: &Key) -> Option<Typed> {
         let mut shard = self.shards[shard_of(hash)].write();
         let (slot, _) = shard.find_entry(hash, |slot| slot.key == *key).ok()?.remove();
@@ -121,16 +121,16 @@ impl<K: Send + Sync + 'static> AnyHotObjects for HotObjects<K> {
     }
 }
 
-impl dyn AnyHotObjects {
+impl dyn AnyDecodedByKey {
     /// Returns the objects if their type is `K`.
     #[inline]
-    pub(super) fn of<K: Send + Sync + 'static>(&self) -> Option<&HotObjects<K>> {
+    pub(super) fn of<K: Send + Sync + 'static>(&self) -> Option<&DecodedByKey<K>> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
-impl fmt::Debug for dyn AnyHotObjects {
+impl fmt::Debug for dyn AnyDecodedByKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HotObjects").finish_non_exhaustive()
+        f.debug_struct("DecodedByKey").finish_non_exhaustive()
     }
 }

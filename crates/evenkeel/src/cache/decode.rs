@@ -21,7 +21,7 @@ use crate::nulls;
 
 /// The conversion of the objects of one type.
 #[derive(Debug)]
-pub(super) struct Ingest {
+pub(super) struct EntryDecoder {
     kind: Kind,
     options: TypeOptions,
     /// The start of an object without apiVersion and kind.
@@ -48,7 +48,7 @@ impl From<String> for Rejected {
     }
 }
 
-impl Ingest {
+impl EntryDecoder {
     pub(super) fn new(kind: Kind, options: TypeOptions) -> Self {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let prefix = format!(
