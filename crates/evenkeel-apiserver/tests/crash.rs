@@ -94,13 +94,13 @@ struct Known {
 }
 
 #[derive(Default)]
-struct World {
+struct AcknowledgedState {
     keys: BTreeMap<String, Known>,
     /// The highest acknowledged revision.
     revision: u64,
 }
 
-impl World {
+impl AcknowledgedState {
     fn record(&mut self, line: &str) {
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
@@ -170,7 +170,7 @@ fn child_name() -> String {
 fn acknowledged_writes_survive_sigkill() {
     let name = format!("evenkeel-crash-{}", std::process::id());
     let temp_dir = TempDir(std::env::temp_dir().join(name));
-    let mut world = World::default();
+    let mut state = AcknowledgedState::default();
     let mut acknowledged = 0;
     for round in 0..ROUNDS {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -186,7 +186,7 @@ fn acknowledged_writes_survive_sigkill() {
         while out.read_line(&mut line).unwrap() > 0 {
             // A line without a newline was truncated by the kill and does not count.
             if let Some(event) = line.strip_prefix('#').and_then(|event| event.strip_suffix('\n')) {
-                world.record(event);
+                state.record(event);
                 acknowledged += u64::from(event.starts_with("ack"));
             }
             line.clear();
@@ -197,7 +197,7 @@ fn acknowledged_writes_survive_sigkill() {
         }
         child.wait().unwrap();
         assert!(countdown > ROUNDS * 1500, "the child exited by itself in round {round}");
-        world.check(&Store::open(&options(&temp_dir.0)).unwrap());
+        state.check(&Store::open(&options(&temp_dir.0)).unwrap());
     }
     assert!(acknowledged > ROUNDS, "too few writes for a meaningful test");
 }

@@ -37,58 +37,58 @@ const KEYS: usize = 3;
 
 /// Requested and completed work per key; checks the invariants.
 #[derive(Default)]
-struct World {
+struct Progress {
     wanted: [u32; KEYS],
     done: [u32; KEYS],
     busy: [bool; KEYS],
 }
 
-type Shared = Arc<parking_lot::Mutex<World>>;
+type Shared = Arc<parking_lot::Mutex<Progress>>;
 
 /// A producer that adds each key several times.
-fn produce(queue: &Queue<usize, ()>, world: &Shared) {
+fn produce(queue: &Queue<usize, ()>, progress: &Shared) {
     for round in 0..4 {
         let key = (round + shuttle::rand::thread_rng().gen_range(0..2)) % KEYS;
-        world.lock().wanted[key] += 1;
+        progress.lock().wanted[key] += 1;
         queue.add(key, ());
     }
 }
 
 /// A worker that completes the work requested when it starts.
-fn work(item: Item<usize, ()>, world: &Shared) {
+fn work(item: Item<usize, ()>, progress: &Shared) {
     let key = item.key;
     let wanted = {
-        let mut world = world.lock();
-        assert!(!world.busy[key], "two workers on one key");
-        world.busy[key] = true;
-        world.wanted[key]
+        let mut progress = progress.lock();
+        assert!(!progress.busy[key], "two workers on one key");
+        progress.busy[key] = true;
+        progress.wanted[key]
     };
     point();
-    let mut world = world.lock();
-    world.busy[key] = false;
-    world.done[key] = wanted;
-    drop(world);
+    let mut progress = progress.lock();
+    progress.busy[key] = false;
+    progress.done[key] = wanted;
+    drop(progress);
     item.done();
 }
 
 #[test]
 fn no_key_has_two_workers_and_no_add_is_lost() {
     explore(1000, || {
-        let (queue, world) = (Queue::<usize, ()>::default(), Shared::default());
+        let (queue, progress) = (Queue::<usize, ()>::default(), Shared::default());
         let workers: Vec<_> = (0..3)
             .map(|_| {
-                let (queue, world) = (queue.clone(), Arc::clone(&world));
+                let (queue, progress) = (queue.clone(), Arc::clone(&progress));
                 spawn(async move {
                     while let Some(item) = queue.get().await {
-                        work(item, &world);
+                        work(item, &progress);
                     }
                 })
             })
             .collect();
         let producers: Vec<_> = (0..2)
             .map(|_| {
-                let (queue, world) = (queue.clone(), Arc::clone(&world));
-                thread::spawn(move || produce(&queue, &world))
+                let (queue, progress) = (queue.clone(), Arc::clone(&progress));
+                thread::spawn(move || produce(&queue, &progress))
             })
             .collect();
         for producer in producers {
@@ -100,8 +100,8 @@ fn no_key_has_two_workers_and_no_add_is_lost() {
                 worker.await.unwrap();
             }
         });
-        let world = world.lock();
-        assert_eq!(world.done, world.wanted);
+        let progress = progress.lock();
+        assert_eq!(progress.done, progress.wanted);
         assert_eq!((queue.len(), queue.processing()), (0, 0));
     });
 }
@@ -109,7 +109,7 @@ fn no_key_has_two_workers_and_no_add_is_lost() {
 #[test]
 fn dropped_worker_passes_on_its_wake_up() {
     explore(1000, || {
-        let (queue, world) = (Queue::<usize, ()>::default(), Shared::default());
+        let (queue, progress) = (Queue::<usize, ()>::default(), Shared::default());
         let fickle: Vec<_> = (0..KEYS)
             .map(|_| {
                 let queue = queue.clone();
@@ -126,18 +126,18 @@ fn dropped_worker_passes_on_its_wake_up() {
             })
             .collect();
         let steady = {
-            let (queue, world) = (queue.clone(), Arc::clone(&world));
+            let (queue, progress) = (queue.clone(), Arc::clone(&progress));
             spawn(async move {
-                while world.lock().done != [1; KEYS] {
-                    work(queue.get().await.unwrap(), &world);
+                while progress.lock().done != [1; KEYS] {
+                    work(queue.get().await.unwrap(), &progress);
                 }
             })
         };
         let producer = {
-            let (queue, world) = (queue, Arc::clone(&world));
+            let (queue, progress) = (queue, Arc::clone(&progress));
             thread::spawn(move || {
                 for key in 0..KEYS {
-                    world.lock().wanted[key] += 1;
+                    progress.lock().wanted[key] += 1;
                     queue.add(key, ());
                 }
             })
@@ -155,13 +155,13 @@ fn dropped_worker_passes_on_its_wake_up() {
 #[test]
 fn shutdown_at_any_moment_releases_all_workers() {
     explore(1000, || {
-        let (queue, world) = (Queue::<usize, ()>::default(), Shared::default());
+        let (queue, progress) = (Queue::<usize, ()>::default(), Shared::default());
         let workers: Vec<_> = (0..3)
             .map(|_| {
-                let (queue, world) = (queue.clone(), Arc::clone(&world));
+                let (queue, progress) = (queue.clone(), Arc::clone(&progress));
                 spawn(async move {
                     while let Some(item) = queue.get().await {
-                        work(item, &world);
+                        work(item, &progress);
                     }
                 })
             })
@@ -174,7 +174,7 @@ fn shutdown_at_any_moment_releases_all_workers() {
             let queue = queue.clone();
             thread::spawn(move || queue.shutdown())
         };
-        produce(&queue, &world);
+        produce(&queue, &progress);
         stop.join().unwrap();
         block_on(async {
             drain.await.unwrap();

@@ -68,14 +68,14 @@ impl Worker<'_> {
 
 /// All workers and their keys.
 #[derive(Default)]
-struct World<'a> {
+struct Workers<'a> {
     waiting: Vec<Worker<'a>>,
     /// Not dropped: a ready future may stay alive without effect.
     ready: Vec<Worker<'a>>,
     items: Vec<Item<u8, ()>>,
 }
 
-impl World<'_> {
+impl Workers<'_> {
     fn poll_once(&mut self, at: usize) {
         if let Poll::Ready(item) = self.waiting[at].poll_once() {
             self.items.extend(item);
@@ -86,45 +86,46 @@ impl World<'_> {
 
 async fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
     let queue: Queue<u8, ()> = Queue::default();
-    let mut world = World::default();
+    let mut workers = Workers::default();
     for op in ops {
         match op {
             Op::Add(key) => queue.add(key, ()),
             Op::AddAfter(key, delay) => queue.add_with(key, after(delay * MS), ()),
             Op::Get => {
                 let get = Box::pin(queue.get());
-                world.waiting.push(Worker { get, woken: Arc::default() });
-                world.poll_once(world.waiting.len() - 1);
+                workers.waiting.push(Worker { get, woken: Arc::default() });
+                workers.poll_once(workers.waiting.len() - 1);
             }
             Op::Run(which) => {
-                let woken: Vec<usize> =
-                    (0..world.waiting.len()).filter(|at| world.waiting[*at].is_woken()).collect();
+                let woken: Vec<usize> = (0..workers.waiting.len())
+                    .filter(|at| workers.waiting[*at].is_woken())
+                    .collect();
                 if !woken.is_empty() {
-                    world.poll_once(woken[which % woken.len()]);
+                    workers.poll_once(woken[which % woken.len()]);
                 }
             }
-            Op::RunAnyway(which) if !world.waiting.is_empty() => {
-                let at = which % world.waiting.len();
-                world.poll_once(at);
+            Op::RunAnyway(which) if !workers.waiting.is_empty() => {
+                let at = which % workers.waiting.len();
+                workers.poll_once(at);
             }
-            Op::Drop(which) if !world.waiting.is_empty() => {
-                let at = which % world.waiting.len();
-                drop(world.waiting.swap_remove(at));
+            Op::Drop(which) if !workers.waiting.is_empty() => {
+                let at = which % workers.waiting.len();
+                drop(workers.waiting.swap_remove(at));
             }
-            Op::Done(which) if !world.items.is_empty() => {
-                let at = which % world.items.len();
-                world.items.swap_remove(at).done();
+            Op::Done(which) if !workers.items.is_empty() => {
+                let at = which % workers.items.len();
+                workers.items.swap_remove(at).done();
             }
             Op::Advance(by) => tokio::time::advance(by * MS).await,
             Op::RunAnyway(_) | Op::Drop(_) | Op::Done(_) => {}
         }
-        let woken = world.waiting.iter().any(Worker::is_woken);
+        let woken = workers.waiting.iter().any(Worker::is_woken);
         let core = queue.0.core.lock();
-        if !world.waiting.is_empty() && !woken {
+        if !workers.waiting.is_empty() && !woken {
             prop_assert!(core.classes.is_empty(), "a key is due and all workers sleep");
             if let Some(first) = core.delays.first() {
                 // It may be early: its key became due immediately.
-                let timers = world.waiting.iter().filter_map(|worker| worker.get.timer.as_ref());
+                let timers = workers.waiting.iter().filter_map(|worker| worker.get.timer.as_ref());
                 let set: Vec<Instant> = timers.map(|timer| timer.deadline()).collect();
                 prop_assert_eq!(set.len(), 1, "one timer for all");
                 prop_assert!(set[0] <= queue.instant(first), "the timer is late");

@@ -26,18 +26,18 @@ use crate::webhook::endpoint::Endpoint;
 const CONFIGURATION: &str = "op-validating-webhook-configuration";
 
 /// A server with the namespace of the operator and a webhook configuration.
-struct World {
+struct TestServer {
     server: ApiServer,
     clock: Clock,
 }
 
-impl World {
+impl TestServer {
     async fn new() -> Self {
         let server = ApiServer::builder().seed(1).build().await.unwrap();
         let clock = Clock::starting_at(Timestamp::from_second(1_800_000_000).unwrap());
-        let world = Self { server, clock };
+        let test_server = Self { server, clock };
         let namespace = json!({"metadata": {"name": "op-system"}});
-        let namespaces: Api<Namespace> = Api::all(world.admin());
+        let namespaces: Api<Namespace> = Api::all(test_server.admin());
         let namespace = serde_json::from_value(namespace).unwrap();
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         let hook = |name: &str, namespace: &str| {
@@ -54,10 +54,10 @@ impl World {
             "metadata": {"name": CONFIGURATION},
             "webhooks": [hook("own.example.com", "op-system"), hook("other.example.com", "x")],
         });
-        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(world.admin());
+        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(test_server.admin());
         let object = serde_json::from_value(object).unwrap();
         configurations.create(&PostParams::default(), &object).await.unwrap();
-        world
+        test_server
     }
 
     fn admin(&self) -> KubeClient {
@@ -142,8 +142,9 @@ fn certificates(bundle: &str) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn replicas_share_one_authority_and_publish_it_for_their_own_webhooks() {
-    let world = World::new().await;
-    let mut replicas: Vec<Replica> = (0..3).map(|seed| world.replica(seed, &options())).collect();
+    let test_server = TestServer::new().await;
+    let mut replicas: Vec<Replica> =
+        (0..3).map(|seed| test_server.replica(seed, &options())).collect();
     let mut tasks = JoinSet::new();
     for mut replica in replicas.drain(..) {
         tasks.spawn(async move {
@@ -152,45 +153,45 @@ async fn replicas_share_one_authority_and_publish_it_for_their_own_webhooks() {
         });
     }
     let replicas = tasks.join_all().await;
-    let (bundle, other) = world.bundles().await;
+    let (bundle, other) = test_server.bundles().await;
     assert_eq!(certificates(&bundle), 1);
     assert_eq!(other, None, "the webhook of another operator is not touched");
     for replica in &replicas {
-        verify(&bundle, &replica.serving.current().unwrap(), world.now()).unwrap();
+        verify(&bundle, &replica.serving.current().unwrap(), test_server.now()).unwrap();
     }
-    let secret = world.secrets().get("op-webhook-ca").await.unwrap();
+    let secret = test_server.secrets().get("op-webhook-ca").await.unwrap();
     assert_eq!(String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap(), bundle);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_or_emptied_secret_is_restored_by_a_replica_that_knows_it() {
-    let world = World::new().await;
-    let mut replica = world.replica(1, &options());
+    let test_server = TestServer::new().await;
+    let mut replica = test_server.replica(1, &options());
     replica.check().await;
-    let (bundle, _) = world.bundles().await;
-    world.secrets().delete("op-webhook-ca", &DeleteParams::default()).await.unwrap();
+    let (bundle, _) = test_server.bundles().await;
+    test_server.secrets().delete("op-webhook-ca", &DeleteParams::default()).await.unwrap();
     replica.check().await;
-    assert_eq!(world.bundles().await.0, bundle);
+    assert_eq!(test_server.bundles().await.0, bundle);
     let empty = json!([{"op": "remove", "path": "/data"}]);
     let patch = Patch::Json::<()>(serde_json::from_value(empty).unwrap());
-    world.secrets().patch("op-webhook-ca", &PatchParams::default(), &patch).await.unwrap();
+    test_server.secrets().patch("op-webhook-ca", &PatchParams::default(), &patch).await.unwrap();
     replica.check().await;
-    let secret = world.secrets().get("op-webhook-ca").await.unwrap();
+    let secret = test_server.secrets().get("op-webhook-ca").await.unwrap();
     assert_eq!(String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap(), bundle);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_removed_ca_bundle_is_set_again() {
-    let world = World::new().await;
-    let mut replica = world.replica(1, &options());
+    let test_server = TestServer::new().await;
+    let mut replica = test_server.replica(1, &options());
     replica.check().await;
-    let (bundle, _) = world.bundles().await;
+    let (bundle, _) = test_server.bundles().await;
     let remove = json!([{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     let patch = Patch::Json::<()>(serde_json::from_value(remove).unwrap());
-    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(world.admin());
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(test_server.admin());
     configurations.patch(CONFIGURATION, &PatchParams::default(), &patch).await.unwrap();
     replica.check().await;
-    assert_eq!(world.bundles().await.0, bundle);
+    assert_eq!(test_server.bundles().await.0, bundle);
 }
 
 /// Returns the number of rotations: ten per seed of a campaign.
@@ -207,8 +208,9 @@ fn rotations() -> usize {
 #[tokio::test(start_paused = true)]
 async fn every_certificate_is_accepted_while_authorities_rotate() {
     let total = rotations();
-    let (world, options) = (World::new().await, options());
-    let mut replicas: Vec<Replica> = (0..2).map(|seed| world.replica(seed, &options)).collect();
+    let (test_server, options) = (TestServer::new().await, options());
+    let mut replicas: Vec<Replica> =
+        (0..2).map(|seed| test_server.replica(seed, &options)).collect();
     let mut due = vec![Instant::now(); replicas.len()];
     let (mut bundles, mut verified) = (Vec::<(Instant, String)>::new(), BTreeMap::new());
     let (mut rotations, mut last_single) = (0, String::new());
@@ -218,7 +220,7 @@ async fn every_certificate_is_accepted_while_authorities_rotate() {
         tokio::time::sleep_until(due[index]).await;
         due[index] = Instant::now() + replicas[index].check().await;
 
-        let (bundle, _) = world.bundles().await;
+        let (bundle, _) = test_server.bundles().await;
         let now = Instant::now();
         if bundles.last().is_none_or(|(_, last)| *last != bundle) {
             if let Some((_, last)) = bundles.last() {
@@ -238,13 +240,13 @@ async fn every_certificate_is_accepted_while_authorities_rotate() {
         for replica in &replicas {
             let Some(leaf) = replica.serving.current() else { continue };
             let end = *x509::validity(&leaf).unwrap().end();
-            assert!(world.now() < end, "a serving certificate expired");
+            assert!(test_server.now() < end, "a serving certificate expired");
             for (_, bundle) in &bundles {
                 let result = verified.entry((leaf.to_vec(), bundle.clone())).or_insert_with(|| {
                     let authorities = CertificateDer::pem_slice_iter(bundle.as_bytes());
                     let ends = authorities.map(|one| *x509::validity(&one.unwrap()).unwrap().end());
                     assert!(ends.max().unwrap() > end, "authority and certificate end together");
-                    verify(bundle, &leaf, world.now())
+                    verify(bundle, &leaf, test_server.now())
                 });
                 assert_eq!(*result, Ok(()), "after {rotations} rotations");
             }
