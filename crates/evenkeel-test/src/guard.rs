@@ -130,9 +130,11 @@ impl SpinGuard {
             && !std::mem::replace(&mut counts.hinted, true)
         {
             tracing::warn!(
-                "a reconcile of {} {} timed out after {limit:?}: {VIRTUAL_TIME_HINT}",
-                record.kind,
-                record.key
+                kind = %record.kind,
+                object = %record.key,
+                ?limit,
+                hint = VIRTUAL_TIME_HINT,
+                "a reconcile timed out in virtual time"
             );
         }
         if now.duration_since(counts.swept) > SWEEP_INTERVAL {

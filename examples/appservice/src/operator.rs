@@ -127,7 +127,7 @@ impl Reconciler for AppServices {
         let observed = app.status.as_ref().and_then(|status| status.observed_generation);
         let unchanged = found.iter().filter(|_| observed == app.metadata.generation);
         for difference in unchanged.flat_map(|found| drift(&app, found)) {
-            tracing::info!("drift detected: {difference}");
+            tracing::info!(difference, "drift detected");
             cx.event("DriftDetected", &difference);
         }
         let deployment = cx.apply_owned(deployment_for(&app)).force().await?;
@@ -151,7 +151,7 @@ impl Reconciler for AppServices {
 
 /// Reports why the `AppService` cannot be reconciled now, and requeues it.
 async fn wait(cx: &Context<AppService>, app: &AppService, why: &str, text: &str) -> Result<Action> {
-    tracing::info!("{text}");
+    tracing::info!(why, text, "cannot reconcile now");
     cx.event(why, text);
     cx.status(app).condition(Condition::new("Ready", false, why, text)).write().await?;
     Ok(Action::requeue_after(DEPENDENCY_RETRY))
