@@ -15,6 +15,8 @@ pub(crate) mod patch;
 
 pub(crate) mod checks;
 
+mod current;
+
 pub(crate) mod manage;
 
 pub(crate) mod mutate;
@@ -33,6 +35,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use self::checks::{check_named, check_namespace, check_uid, check_version, require_name};
+use self::current::Current;
 use self::decode::Decoded;
 use self::delete::Outcome;
 use self::encode::Reply;
@@ -161,7 +164,7 @@ async fn apply(cx: &RequestContext, body: &[u8], options: &WriteOptions) -> Resu
             None if !creates => return Err(persist::not_found(cx, cx.name())),
             current => current,
         };
-        let old = current.as_ref().map(persist::Current::object);
+        let old = current.as_ref().map(Current::object);
         let config = config.as_ref().map_err(Status::clone)?;
         let mut managed = manage::on_apply(cx, &config.value, old, options).await?;
         config.report(cx, options.field_validation)?;

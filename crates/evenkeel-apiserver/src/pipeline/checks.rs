@@ -4,7 +4,7 @@ use evenkeel_schema::field;
 use evenkeel_types::go::Quoted;
 use serde_json::Value;
 
-use super::persist::Current;
+use super::current::Current;
 use crate::authz::{Attributes, ResourceAttributes};
 use crate::context::RequestContext;
 use crate::object::{Metadata as _, set_meta};

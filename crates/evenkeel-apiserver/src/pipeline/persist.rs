@@ -12,6 +12,7 @@ use std::sync::Arc;
 use evenkeel_apply::managed::ignore_managed_fields_timestamps;
 use serde_json::Value;
 
+use super::current::Current;
 use super::validate::Admitted;
 use crate::codec;
 use crate::context::{RequestContext, Reservation};
@@ -32,30 +33,6 @@ pub(crate) enum Persisted {
 
 /// Attempts at a compare-and-swap before a write fails.
 pub(crate) const ATTEMPTS: usize = 1000;
-
-/// The object that a write changes, in one version.
-pub(crate) struct Current {
-    /// The object as it is stored.
-    pub(crate) record: Arc<Record>,
-    /// The object in the version of the request.
-    view: Arc<Record>,
-    /// The object as readers see it.
-    value: Value,
-    /// The object as an update sees it, if that differs.
-    update_view: Option<Value>,
-}
-
-impl Current {
-    /// Returns the object as an update sees it.
-    pub(crate) fn object(&self) -> &Value {
-        self.update_view.as_ref().unwrap_or(&self.value)
-    }
-
-    /// Returns the object as readers see it, and as the rules of its kind compare it.
-    pub(crate) fn read_view(&self) -> &Value {
-        &self.value
-    }
-}
 
 /// Reads the object that a write changes.
 pub(crate) async fn current(cx: &RequestContext, name: &str) -> Result<Current, Status> {
