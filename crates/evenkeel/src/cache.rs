@@ -9,6 +9,8 @@
 
 mod buffer;
 
+mod charge;
+
 mod contents;
 
 mod scanner;
@@ -41,6 +43,8 @@ mod query;
 
 mod reader;
 
+mod shared;
+
 mod stats;
 
 mod store;
@@ -50,6 +54,8 @@ mod subscription;
 mod sync;
 
 mod wait;
+
+mod waiters;
 
 mod writer;
 
@@ -86,7 +92,8 @@ pub use crate::version::Version;
 use self::contents::Contents;
 use self::decode::EntryDecoder;
 use self::decoded_lru::DecodedLru;
-use self::informer::{HandleGuard, InformerDeps, Shared};
+use self::informer::InformerDeps;
+use self::shared::{HandleGuard, Shared};
 use self::store::{DecodedReader, Definition, Evicted};
 use crate::append_map::AppendMap;
 use crate::connect::Transport;

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use super::overlay::Overlay;
 use super::store::Store;
 use super::sync::SyncState;
-use super::wait::Waiters;
+use super::waiters::Waiters;
 use crate::kind::Kind;
 
 #[derive(Debug)]

@@ -178,3 +178,12 @@ impl EntryDecoder {
         (body, start..start + length)
     }
 }
+
+#[cfg(test)]
+impl Entry {
+    /// Returns the cached form of an object in JSON.
+    pub(crate) fn of(kind: Kind, raw: &serde_json::Value) -> Self {
+        let decoder = EntryDecoder::new(kind, TypeOptions::new());
+        decoder.entry(raw.to_string().as_bytes()).unwrap()
+    }
+}

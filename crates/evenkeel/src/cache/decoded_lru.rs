@@ -9,12 +9,13 @@
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
+use super::charge::{Charge, Usage};
 use super::entry::{DecodeError, Entry, Typed};
 use super::store::Evicted;
 
@@ -35,26 +36,6 @@ pub(super) struct DecodedLru {
 }
 
 type Evict = dyn Fn(&Arc<Entry>) -> Evicted + Send + Sync;
-
-#[derive(Debug, Default)]
-struct Usage {
-    bytes: AtomicUsize,
-    objects: AtomicUsize,
-}
-
-/// The share of one object in the budget; released on drop.
-#[derive(Debug)]
-pub(super) struct Charge {
-    usage: Arc<Usage>,
-    bytes: usize,
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.usage.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.usage.objects.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 impl DecodedLru {
     pub(super) fn new(
@@ -102,9 +83,7 @@ impl DecodedLru {
             entry.share(&typed);
             return;
         }
-        self.usage.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.usage.objects.fetch_add(1, Ordering::Relaxed);
-        if !entry.keep(typed, Charge { usage: self.usage.clone(), bytes }) {
+        if !entry.keep(typed, Charge::new(&self.usage, bytes)) {
             return;
         }
         let mut ring = self.ring.lock();

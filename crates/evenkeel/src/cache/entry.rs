@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::decoded_lru::Charge;
+use super::charge::Charge;
 use super::meta::Meta;
 use crate::kind::Kind;
 use crate::nulls;
@@ -92,13 +92,6 @@ pub struct DecodeError {
 }
 
 impl Entry {
-    /// Returns the cached form of an object in JSON.
-    #[cfg(test)]
-    pub(crate) fn of(kind: Kind, raw: &serde_json::Value) -> Self {
-        let decoder = super::decode::EntryDecoder::new(kind, super::TypeOptions::new());
-        decoder.entry(raw.to_string().as_bytes()).unwrap()
-    }
-
     pub(super) fn new(kind: Kind, meta: Meta, body: Box<[u8]>, form: Form) -> Self {
         Self {
             kind,

@@ -7,16 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_types::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::buffer::{Buffer, LIMIT};
+use super::buffer::Buffer;
 use super::error::{FailureReason, WatchFailure};
 use super::event::ObjectEvent;
-use super::informer::{HandleGuard, Shared};
 use super::stats::LastActivity;
-use super::subscription::{Subscription, deliver};
 use super::sync::{State, SyncState};
 
 /// The state behind the lock of writers and subscribers.
@@ -26,7 +23,7 @@ pub(super) struct Dispatcher {
     pub(super) scopes: BTreeMap<Option<String>, WatchedScope>,
     numbers: u64,
     /// Whether handlers have received the sync marker.
-    synced: bool,
+    pub(super) synced: bool,
     pub(super) stopped: bool,
 }
 
@@ -89,46 +86,5 @@ impl Dispatcher {
         let rejected = rejected.map(|(_, since)| *since);
         let failure = failure.map(|(failure, _)| failure);
         sync.set(State { synced, stopped: false, absent, failure, rejected });
-    }
-}
-
-impl Shared {
-    /// Adds a resync event of every object to the buffer.
-    pub(super) fn resync(&self, buffer: &Buffer) {
-        let dispatcher = self.dispatcher.lock();
-        if !dispatcher.stopped {
-            let objects = self.contents.store.all(None).into_iter();
-            buffer.extend(objects.map(|object| ObjectEvent::Resynced { object }), false);
-        }
-    }
-
-    pub(super) fn subscribe(
-        self: &Arc<Self>,
-        handle: Arc<HandleGuard>,
-        resync: bool,
-        handler: impl FnMut(ObjectEvent) + Send + 'static,
-    ) -> Subscription {
-        let period = self.random.lock().range(self.resync.mul_f64(0.9), self.resync.mul_f64(1.1));
-        let buffer = Arc::new(Buffer::new(LIMIT));
-        let (synced, is_synced) = watch::channel(false);
-        let mut dispatcher = self.dispatcher.lock();
-        let number = dispatcher.number();
-        let mut task = None;
-        if !dispatcher.stopped {
-            let stored = self.contents.store.all(None).into_iter();
-            let added = stored.map(|new| ObjectEvent::Added { new, initial: true });
-            buffer.extend(added, dispatcher.synced);
-            dispatcher.handlers.insert(number, buffer.clone());
-            let delivery = deliver(self.clone(), buffer, synced, resync.then_some(period), handler);
-            task = self.tasks.upgrade().and_then(|tasks| tasks.spawn(delivery));
-        }
-        drop(dispatcher);
-        Subscription::new(handle, number, task, is_synced)
-    }
-
-    pub(super) fn unsubscribe(&self, number: u64) {
-        // The events of the buffer are dropped outside of the lock.
-        let buffer = self.dispatcher.lock().handlers.remove(&number);
-        drop(buffer);
     }
 }

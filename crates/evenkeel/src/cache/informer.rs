@@ -7,26 +7,25 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::contents::Contents;
 use super::decode::EntryDecoder;
 use super::entry::Entry;
-use super::error::{ReadError, SyncError, WatchFailure};
+use super::error::{ReadError, SyncError};
 use super::event::ObjectEvent;
 use super::fanout::{Dispatcher, WatchedScope};
 use super::overlay::Overlay;
 use super::query::Query;
+use super::shared::{HandleGuard, Shared};
 use super::stats::{Health, LastActivity, Rejections, TypeStats, WatchCounts};
 use super::store::{Definition, Store};
-use super::subscription::Subscription;
 use super::sync::SyncState;
-use super::wait::Waiters;
+use super::waiters::Waiters;
 use super::writer::Writer;
 use crate::connect::Transport;
 use crate::key::Key;
@@ -36,7 +35,8 @@ use crate::tasks::Tasks;
 use crate::version::Version;
 use crate::watch::{History, Reflector, ReflectorOptions, Scope};
 
-/// A handle to the informer of a type, which runs while a handle or a [`Subscription`] exists.
+/// A handle to the informer of a type, which runs while a handle or a
+/// [`Subscription`](super::Subscription) exists.
 ///
 /// ```no_run
 /// use evenkeel::Kind;
@@ -52,32 +52,6 @@ use crate::watch::{History, Reflector, ReflectorOptions, Scope};
 /// ```
 #[derive(Clone)]
 pub struct Informer(pub(super) Arc<HandleGuard>);
-
-/// Stops the informer when the last handle is dropped.
-pub(super) struct HandleGuard(pub(super) Arc<Shared>);
-
-impl Drop for HandleGuard {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
-pub(super) struct Shared {
-    pub(super) decoder: EntryDecoder,
-    pub(super) contents: Arc<Contents>,
-    pub(super) dispatcher: Mutex<Dispatcher>,
-    pub(super) rejections: Rejections,
-    pub(super) counts: WatchCounts,
-    lists: AtomicU32,
-    pub(super) panics: AtomicU64,
-    pub(super) random: Mutex<Random>,
-    pub(super) resync: Duration,
-    sync_timeout: Duration,
-    watch_timeout: Range<Duration>,
-    transport: Transport,
-    pub(super) tasks: Weak<Tasks>,
-    history: History,
-}
 
 /// The dependencies of an informer.
 pub(super) struct InformerDeps {
@@ -216,103 +190,6 @@ impl Shared {
         drop(dispatcher);
         self.contents.waiters.notify_all();
     }
-
-    /// Returns a number for a new list.
-    pub(super) fn number_list(&self) -> u32 {
-        // Zero means that no list included the object.
-        loop {
-            let number = self.lists.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-            if number != 0 {
-                return number;
-            }
-        }
-    }
-
-    /// Marks a scope as synced.
-    pub(super) fn scope_synced(&self, namespace: Option<&String>, number: u64) {
-        let mut dispatcher = self.dispatcher.lock();
-        if let Some(scope) = dispatcher.scopes.get_mut(&namespace.cloned())
-            && scope.number == number
-            && !scope.synced
-        {
-            scope.synced = true;
-            dispatcher.refresh(&self.contents.sync);
-        }
-    }
-
-    pub(super) fn scope_health(
-        &self,
-        namespace: Option<&String>,
-        number: u64,
-        failure: Option<(WatchFailure, Instant)>,
-        absent: bool,
-    ) {
-        let mut dispatcher = self.dispatcher.lock();
-        if let Some(scope) = dispatcher.scopes.get_mut(&namespace.cloned())
-            && scope.number == number
-        {
-            scope.failure = failure;
-            scope.absent = absent;
-            dispatcher.refresh(&self.contents.sync);
-        }
-    }
-
-    /// Stops the watches and handlers and releases the memory.
-    pub(super) fn stop(&self) {
-        let mut dispatcher = self.dispatcher.lock();
-        if std::mem::replace(&mut dispatcher.stopped, true) {
-            return;
-        }
-        for scope in std::mem::take(&mut dispatcher.scopes).into_values() {
-            if let Some(task) = scope.task {
-                task.abort();
-            }
-        }
-        dispatcher.handlers.clear();
-        drop(dispatcher);
-        self.contents.sync.stop();
-        self.contents.store.clear();
-        self.contents.overlay.reset(None, None);
-        self.contents.waiters.notify_all();
-    }
-
-    /// Adds an index; blocks changes of objects meanwhile.
-    pub(super) fn define(&self, index: Definition) {
-        let _dispatcher = self.dispatcher.lock();
-        self.contents.store.define(index);
-    }
-
-    fn stats(&self) -> TypeStats {
-        let (handlers, buffered_events, watch_age) = {
-            let dispatcher = self.dispatcher.lock();
-            let synced = dispatcher.scopes.values().filter(|scope| scope.synced && !scope.absent);
-            (
-                dispatcher.handlers.len(),
-                dispatcher.handlers.values().map(|buffer| buffer.len()).sum(),
-                synced.map(|scope| scope.activity.age()).max(),
-            )
-        };
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (rejections, rejected) = self.rejections.get();
-        TypeStats {
-            kind: self.decoder.kind().clone(),
-            synced: self.contents.sync.is_ready(),
-            objects: self.contents.store.len(),
-            bytes: self.contents.store.bytes(),
-            lists: read(&self.counts.lists),
-            relists: read(&self.counts.relists),
-            watch_failures: read(&self.counts.failures),
-            watch_age,
-            own_writes: self.contents.overlay.len(),
-            own_write_reads: self.contents.overlay.reads(),
-            handlers,
-            buffered_events,
-            handler_panics: read(&self.panics),
-            rejections,
-            decode_errors: read(&self.contents.decode_errors),
-            rejected,
-        }
-    }
 }
 
 impl Informer {
@@ -334,40 +211,6 @@ impl Informer {
     pub async fn wait_until_synced(&self) -> Result<(), SyncError> {
         let shared = self.shared();
         shared.contents.sync.wait(self.kind(), shared.sync_timeout).await
-    }
-
-    /// Calls `handler` for each existing object, as `Added` with `initial`, and then for each
-    /// change, until the subscription is dropped.
-    ///
-    /// The handler runs in its own task. If it lags behind by thousands of events, events of one
-    /// object are merged. A panic of the handler is logged and counted.
-    ///
-    /// ```no_run
-    /// # use evenkeel::prelude::*;
-    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
-    /// # async fn example(manager: &Manager) -> Result<()> {
-    /// use evenkeel::{Kind, ObjectEvent};
-    ///
-    /// let informer = manager.cache().informer(&Kind::of::<Pod>())?;
-    /// let subscription = informer.subscribe(|event| {
-    ///     if let ObjectEvent::Deleted { old, .. } = event {
-    ///         println!("deleted {}", old.meta().key());
-    ///     }
-    /// });
-    /// subscription.wait_until_synced().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn subscribe(&self, handler: impl FnMut(ObjectEvent) + Send + 'static) -> Subscription {
-        self.shared().subscribe(self.0.clone(), false, handler)
-    }
-
-    /// Same as [`Informer::subscribe`], with a periodic [`ObjectEvent::Resynced`] for each object.
-    pub fn subscribe_resynced(
-        &self,
-        handler: impl FnMut(ObjectEvent) + Send + 'static,
-    ) -> Subscription {
-        self.shared().subscribe(self.0.clone(), true, handler)
     }
 
     /// Returns the object of `key`.

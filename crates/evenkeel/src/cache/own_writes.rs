@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Cache;
 use super::entry::Entry;
-use super::informer::Shared;
 use super::overlay::UnknownOutcome;
 use super::query::select;
+use super::shared::Shared;
 use crate::key::Key;
 use crate::kind::Kind;
 use crate::uid::Uid;

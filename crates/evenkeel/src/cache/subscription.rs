@@ -11,10 +11,11 @@ use evenkeel_types::watch;
 use tokio::task::{AbortHandle, coop};
 use tokio::time::{Instant, sleep_until};
 
-use super::buffer::{Buffer, Item};
+use super::buffer::{Buffer, Item, LIMIT};
 use super::error::SyncError;
 use super::event::ObjectEvent;
-use super::informer::{HandleGuard, Informer, Shared};
+use super::informer::Informer;
+use super::shared::{HandleGuard, Shared};
 
 /// A subscription of a handler to an informer; dropping it unsubscribes.
 ///
@@ -37,7 +38,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(
+    fn new(
         handle: Arc<HandleGuard>,
         number: u64,
         task: Option<AbortHandle>,
@@ -66,6 +67,68 @@ impl Subscription {
     }
 }
 
+impl Informer {
+    /// Calls `handler` for each existing object, as `Added` with `initial`, and then for each
+    /// change, until the subscription is dropped.
+    ///
+    /// The handler runs in its own task. If it lags behind by thousands of events, events of one
+    /// object are merged. A panic of the handler is logged and counted.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # use evenkeel::k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(manager: &Manager) -> Result<()> {
+    /// use evenkeel::{Kind, ObjectEvent};
+    ///
+    /// let informer = manager.cache().informer(&Kind::of::<Pod>())?;
+    /// let subscription = informer.subscribe(|event| {
+    ///     if let ObjectEvent::Deleted { old, .. } = event {
+    ///         println!("deleted {}", old.meta().key());
+    ///     }
+    /// });
+    /// subscription.wait_until_synced().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn subscribe(&self, handler: impl FnMut(ObjectEvent) + Send + 'static) -> Subscription {
+        self.shared().subscribe(self.0.clone(), false, handler)
+    }
+
+    /// Same as [`Informer::subscribe`], with a periodic [`ObjectEvent::Resynced`] for each object.
+    pub fn subscribe_resynced(
+        &self,
+        handler: impl FnMut(ObjectEvent) + Send + 'static,
+    ) -> Subscription {
+        self.shared().subscribe(self.0.clone(), true, handler)
+    }
+}
+
+impl Shared {
+    fn subscribe(
+        self: &Arc<Self>,
+        handle: Arc<HandleGuard>,
+        resync: bool,
+        handler: impl FnMut(ObjectEvent) + Send + 'static,
+    ) -> Subscription {
+        let period = self.random.lock().range(self.resync.mul_f64(0.9), self.resync.mul_f64(1.1));
+        let buffer = Arc::new(Buffer::new(LIMIT));
+        let (synced, is_synced) = watch::channel(false);
+        let mut dispatcher = self.dispatcher.lock();
+        let number = dispatcher.number();
+        let mut task = None;
+        if !dispatcher.stopped {
+            let stored = self.contents.store.all(None).into_iter();
+            let added = stored.map(|new| ObjectEvent::Added { new, initial: true });
+            buffer.extend(added, dispatcher.synced);
+            dispatcher.handlers.insert(number, buffer.clone());
+            let delivery = deliver(self.clone(), buffer, synced, resync.then_some(period), handler);
+            task = self.tasks.upgrade().and_then(|tasks| tasks.spawn(delivery));
+        }
+        drop(dispatcher);
+        Subscription::new(handle, number, task, is_synced)
+    }
+}
+
 impl Drop for Subscription {
     fn drop(&mut self) {
         self.informer.shared().unsubscribe(self.number);
@@ -82,7 +145,7 @@ impl fmt::Debug for Subscription {
 }
 
 /// Calls a handler with the events of its buffer, and with a resync in each period.
-pub(super) async fn deliver(
+async fn deliver(
     shared: Arc<Shared>,
     buffer: Arc<Buffer>,
     synced: watch::Sender<bool>,

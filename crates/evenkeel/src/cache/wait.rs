@@ -1,9 +1,7 @@
 //! Waits for a state of cached objects, without polling.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -17,53 +15,6 @@ use super::stats::Health;
 use crate::key::Key;
 use crate::kind::Kind;
 
-/// The waits for changes of a type.
-///
-/// A waiter is added before its first read, and the contents change before waiters are notified, so
-/// that no change is missed: either the read returns it, or the notification follows.
-#[derive(Debug, Default)]
-pub(super) struct Waiters(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    numbers: u64,
-    waiting: BTreeMap<u64, Waiter>,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    /// The object, or `None` for all of the type.
-    key: Option<Key>,
-    changed: Arc<Notify>,
-}
-
-impl Waiters {
-    /// Notifies the waiters of these objects.
-    pub(super) fn notify<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
-        let state = self.0.lock();
-        if state.waiting.is_empty() {
-            return;
-        }
-        for key in keys {
-            for waiter in state.waiting.values() {
-                if waiter.key.as_ref().is_none_or(|waited| waited == key) {
-                    waiter.changed.notify_one();
-                }
-            }
-        }
-    }
-
-    /// Notifies all waiters.
-    pub(super) fn notify_all(&self) {
-        self.0.lock().waiting.values().for_each(|waiter| waiter.changed.notify_one());
-    }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().waiting.len()
-    }
-}
-
 /// A registered wait; keeps the informer running.
 struct Registration {
     informer: Informer,
@@ -74,19 +25,15 @@ struct Registration {
 impl Registration {
     fn new(informer: Informer, key: Option<&Key>) -> Self {
         let changed = Arc::new(Notify::new());
-        let mut state = informer.shared().contents.waiters.0.lock();
-        state.numbers += 1;
-        let number = state.numbers;
-        let waiter = Waiter { key: key.cloned(), changed: changed.clone() };
-        state.waiting.insert(number, waiter);
-        drop(state);
+        let waiters = &informer.shared().contents.waiters;
+        let number = waiters.add(key.cloned(), changed.clone());
         Self { informer, number, changed }
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.informer.shared().contents.waiters.0.lock().waiting.remove(&self.number);
+        self.informer.shared().contents.waiters.remove(self.number);
     }
 }
 
