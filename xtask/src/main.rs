@@ -31,7 +31,7 @@ tasks:
   policy    generate the table of bootstrap roles and bindings from an upstream kube-apiserver
   scrape    let Prometheus' parser and promtool read the metrics (needs Go)
   templates build and test the projects that `evenkeel new` creates
-  tidy      check the source tree (`tidy --graph CRATE` prints the modules of a crate)
+  tidy      check the source tree (`tidy --graph CRATE[::MODULE]` prints its modules)
   types     generate the tables of built-in types and of their names in error messages
   upstream  build, start or find upstream etcd and kube-apiserver (see `upstream help`)";
 

@@ -29,8 +29,9 @@ use std::path::{Path, PathBuf};
 
 use source::Source;
 
-/// The crates whose modules must not depend on each other in a cycle.
-const LAYERED: &[&str] = &["evenkeel", "evenkeel-apiserver"];
+/// The crates and modules whose parts must not depend on each other in a cycle.
+const LAYERED: &[&str] =
+    &["evenkeel", "evenkeel::cache", "evenkeel-apiserver", "evenkeel-apiserver::pipeline"];
 
 type Rule = fn(&Tree) -> Vec<String>;
 
@@ -74,7 +75,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             print!("{}", modules::of(&tree, name).picture());
             return Ok(());
         }
-        _ => return Err("usage: tidy [--graph CRATE]".into()),
+        _ => return Err("usage: tidy [--graph CRATE[::MODULE]]".into()),
     }
     let mut count = 0;
     for (name, rule) in RULES {

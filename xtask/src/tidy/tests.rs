@@ -76,7 +76,7 @@ fn a_published_crate_without_a_licence_or_a_description_is_found() {
 fn paths_to_the_root_are_read() {
     let code = "use crate::{a::{X, Y}, b, c::Z};\nuse super::super::d::W; // crate::no\n\
                 fn f() { crate::e::g(); supercrate::h(); super::i(); }\n";
-    let found: Vec<String> = modules::paths(code, 2).into_iter().collect();
+    let found: Vec<String> = modules::paths(code, "crate::", 2).into_iter().collect();
     assert_eq!(found, ["a", "b", "c", "d", "e"]);
 }
 
@@ -92,6 +92,22 @@ fn a_cycle_of_modules_is_found_through_reexports_and_not_in_tests() {
     let findings = modules::cycles(&tree(&files), "evenkeel");
     let expected = ["evenkeel: cycle of modules: a, b", "  a -> b (a.rs)", "  b -> a (b/c.rs)"];
     assert_eq!(findings, expected);
+}
+
+#[test]
+fn a_cycle_inside_of_a_module_is_found() {
+    let files = [
+        ("crates/x/src/lib.rs", "//! X.\nmod outer;\n"),
+        ("crates/x/src/outer.rs", "//! O.\nuse self::b::Thing;\nuse self::a::{Part, self};\n"),
+        ("crates/x/src/outer/a.rs", "//! A.\nuse super::Thing;\n"),
+        ("crates/x/src/outer/b/c.rs", "//! C.\nuse super::super::a::Y;\n"),
+        ("crates/x/src/outer/d.rs", "//! D.\nuse crate::outer::Thing;\nuse crate::e::Thing;\n"),
+        ("crates/x/src/outer/e.rs", "//! E.\nuse super::d::Z;\n"),
+    ];
+    let findings = modules::cycles(&tree(&files), "x::outer");
+    let expected = ["x::outer: cycle of modules: a, b", "  a -> b (a.rs)", "  b -> a (b/c.rs)"];
+    assert_eq!(findings, expected);
+    assert_eq!(modules::cycles(&tree(&files), "x"), [""; 0]);
 }
 
 #[test]
