@@ -2,7 +2,7 @@
 //! inserted.
 
 use bytes::Bytes;
-use evenkeel_kinds::{convert, fields};
+use evenkeel_kinds::{convert, empty, fields};
 use evenkeel_schema::Structural;
 use evenkeel_schema::metadata::{Malformed, coerce};
 use evenkeel_types::json::{self, FieldsOrder};
@@ -97,11 +97,7 @@ fn normalize_numbers(resource: &Resource, object: &mut Value) {
 
 /// Replaces null bytes by empty ones, as upstream's protobuf storage does.
 fn replace_null_bytes(resource: &Resource, object: &mut Value) {
-    let field = match (&*resource.group, &*resource.plural) {
-        ("", "configmaps") => "binaryData",
-        ("", "secrets") => "data",
-        _ => return,
-    };
+    let Some(field) = empty::field_of_bytes(resource.gvk()) else { return };
     let Some(Value::Object(entries)) = object.get_mut(field) else { return };
     for value in entries.values_mut().filter(|value| value.is_null()) {
         *value = "".into();

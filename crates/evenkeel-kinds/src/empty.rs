@@ -20,6 +20,16 @@ struct EmptyField {
     is_map: bool,
 }
 
+/// Returns the map of bytes of a kind. Go decodes a `null` in it as no bytes, and stores that.
+#[must_use]
+pub fn field_of_bytes(gvk: Gvk<'_>) -> Option<&'static str> {
+    match (gvk.group, gvk.kind) {
+        ("", "ConfigMap") => Some("binaryData"),
+        ("", "Secret") => Some("data"),
+        _ => None,
+    }
+}
+
 /// Returns the dotted paths of the fields of a kind that distinguish nil from empty, including
 /// everything below them. A path continues in the items of a list.
 fn paths(gvk: Gvk<'_>) -> &'static [&'static str] {

@@ -227,8 +227,9 @@ impl Resource {
         }
     }
 
-    /// Returns whether objects are stored; reviews and the like are not.
+    /// Returns whether objects are stored: reviews and component statuses, which are computed, cannot
+    /// be watched.
     pub(crate) fn is_stored(&self) -> bool {
-        self.supports("list") && !self.is("", "componentstatuses")
+        self.supports("watch")
     }
 }
