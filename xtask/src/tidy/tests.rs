@@ -26,9 +26,19 @@ fn a_module_without_a_header_is_found() {
 #[test]
 fn a_stage_that_names_a_kind_is_found() {
     let code = "//! A stage.\nfn f() { r.is(\"\", \"services\") }\n";
-    let tree = tree(&[("crates/a/src/stages/persist.rs", code), ("crates/a/src/hooks.rs", code)]);
-    let found =
-        ["crates/a/src/stages/persist.rs:2: compares with the name of a kind: make it a hook"];
+    let by_plural = "//! A stage.\nmatch plural { \"pods\" => 1, \"other\" => 2 }\n";
+    let by_kind = "//! A \"Pod\".\nlet kind = (\"\", \"Pod\");\n";
+    let table = "    row((\"\", \"v1\"), \"pods\", \"Pod\", Namespaced, &[\"po\"]),\n";
+    let tree = tree(&[
+        ("crates/a/src/stages/persist.rs", code),
+        ("crates/a/src/hooks.rs", code),
+        ("crates/a/src/stages/plural.rs", by_plural),
+        ("crates/a/src/stages/kind.rs", by_kind),
+        ("crates/evenkeel-apiserver/src/registry/builtin.rs", table),
+    ]);
+    let found = ["persist", "plural", "kind"].map(|file| {
+        format!("crates/a/src/stages/{file}.rs:2: compares with the name of a kind: make it a hook")
+    });
     assert_eq!(kinds::within(&tree, &["crates/a/src/stages"]), found);
 }
 
