@@ -6,6 +6,7 @@ use std::path::Path;
 
 /// The folders and documents of the workspace that hold text written by hand.
 const ROOTS: &[&str] = &[
+    ".ci/run",
     "bench",
     "crates",
     "examples",
@@ -17,6 +18,12 @@ const ROOTS: &[&str] = &[
     "README.md",
     "SECURITY.md",
 ];
+
+/// The kinds of files that hold such text.
+const EXTENSIONS: &[&str] = &["md", "rs", "tmpl", "yaml"];
+
+/// Requests that are sent to both servers: input, of which not a byte may change.
+const INPUT: &str = "crates/evenkeel-differ/sequences";
 
 /// One file.
 pub(super) struct Source {
@@ -66,10 +73,10 @@ fn walk(folder: &Path, root: &Path, sources: &mut Vec<Source>) -> io::Result<()>
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default();
         if path.is_dir() {
-            if name != "target" {
+            if name != "target" && !path.ends_with(INPUT) {
                 walk(&path, root, sources)?;
             }
-        } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "md") {
+        } else if EXTENSIONS.iter().any(|it| path.extension().is_some_and(|kind| kind == *it)) {
             add(&path, root, sources)?;
         }
     }

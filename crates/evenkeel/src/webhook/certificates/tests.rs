@@ -164,7 +164,7 @@ async fn replicas_share_one_authority_and_publish_it_for_their_own_webhooks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_or_emptied_secret_is_restored_by_a_replica_that_knows_it() {
+async fn a_deleted_or_emptied_secret_is_restored_by_a_replica_that_has_it() {
     let test_server = TestServer::new().await;
     let mut replica = test_server.replica(1, &options());
     replica.check().await;
