@@ -14,7 +14,7 @@ use super::remote::Remote;
 use super::run::Controller;
 use super::watches::{self, Watch, WatchError};
 use super::worker::Worker;
-use crate::cache::{DeclareError, TypeOptions};
+use crate::cache::{Cache, DeclareError, TypeOptions};
 use crate::clusters::ClusterSelection;
 use crate::error::Error;
 use crate::handler::MapContext;
@@ -303,47 +303,23 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             false => Elections::none(),
         };
         let client = leadership.client(&environment.client).with_field_manager(&name);
-        let cache = client.cache();
-        let mut all = vec![primary];
-        all.extend(watches);
-        let selection = self.clusters;
-        let own = |watch: &Watch| selection.includes_own() && !watch.is_remote();
-        let watched: Vec<Watch> = all.iter().filter(|watch| own(watch)).cloned().collect();
-        all.retain(|watch| selection.includes_engaged() || watch.is_remote());
-        let remote_reads = if selection.includes_engaged() { reads.clone() } else { Vec::new() };
-        let declared = |error: DeclareError| RegisterError::Watch {
+        let watches: Vec<Watch> = [primary].into_iter().chain(watches).collect();
+        let declarations = Declarations::new(self.clusters, &watches, &reads);
+        let caches = (client.cache(), environment.clusters.declarations());
+        declarations.declare(caches, &name).map_err(|error| RegisterError::Watch {
             controller: name.to_string(),
             source: Box::new(WatchError::Declare(error)),
-        };
-        let remote = Remote { watches: all, reads: remote_reads };
-        remote.declare(environment.clusters.declarations(), &name).map_err(declared)?;
-        let mut read = Vec::with_capacity(reads.len());
-        for (kind, options) in reads.into_iter().filter(|_| selection.includes_own()) {
-            watches::declare(cache, &kind, options, &name).map_err(declared)?;
-            read.push(kind);
-        }
-        for watch in &watched {
-            watch.declare(cache, &name).map_err(declared)?;
-        }
-        let metrics = &environment.metrics.reconciles;
-        let (owned, other): (Vec<_>, Vec<_>) =
-            watched.iter().skip(1).partition(|watch| watch.is_owned());
-        let types = RegisteredTypes {
-            reconciled: kind.clone(),
-            owned: owned.into_iter().map(|watch| watch.watched_kind().clone()).collect(),
-            watched: other.into_iter().map(|watch| watch.watched_kind().clone()).collect(),
-            read: read.clone(),
-        };
+        })?;
         let core = Arc::new(Core {
-            counters: ReconcileCounters::new(metrics, &name, self.workers),
+            counters: ReconcileCounters::new(&environment.metrics.reconciles, &name, self.workers),
+            types: declarations.types(&kind),
             name,
             kind,
-            types,
             client,
             queue: Queue::new(self.queue),
             journal: Journal::new(JOURNAL),
             filter: self.filter,
-            selection,
+            selection: self.clusters,
             clusters: environment.clusters.clone(),
             workers: self.workers,
             timeout: self.timeout,
@@ -351,10 +327,11 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
             state: State::new(),
             pause: Pause::new(),
         });
+        let Declarations { watched, reads, remote } = declarations;
         let controller = Controller {
             worker: Worker::new(core.clone(), reconciler, self.timeout, environment),
             watched,
-            reads: read,
+            reads: reads.into_iter().map(|(kind, _)| kind).collect(),
             remote,
             sources,
             cache_sync_timeout: self.cache_sync_timeout,
@@ -363,5 +340,58 @@ impl<'m, R: Reconciler<E>, E: Into<Error> + Send + 'static> ControllerBuilder<'m
         environment
             .add(handle.clone(), self.needs_leader_election, move |stop| controller.run(stop))?;
         Ok(handle)
+    }
+}
+
+/// The types that a controller needs in caches.
+struct Declarations {
+    /// In the manager's own cluster. The first is the reconciled type; there are none if its objects
+    /// are only those of engaged clusters.
+    watched: Vec<Watch>,
+    reads: Vec<(Kind, Option<TypeOptions>)>,
+    /// In engaged clusters.
+    remote: Remote,
+}
+
+impl Declarations {
+    fn new(
+        selection: ClusterSelection,
+        watches: &[Watch],
+        reads: &[(Kind, Option<TypeOptions>)],
+    ) -> Self {
+        let own = |watch: &&Watch| selection.includes_own() && !watch.is_remote();
+        let engaged = |watch: &&Watch| selection.includes_engaged() || watch.is_remote();
+        let select = |included: bool| if included { reads.to_vec() } else { Vec::new() };
+        Self {
+            watched: watches.iter().filter(own).cloned().collect(),
+            remote: Remote {
+                watches: watches.iter().filter(engaged).cloned().collect(),
+                reads: select(selection.includes_engaged()),
+            },
+            reads: select(selection.includes_own()),
+        }
+    }
+
+    /// Declares the types in the cache of the manager's own cluster, and in that of engaged ones.
+    fn declare(&self, (own, engaged): (&Cache, &Cache), name: &str) -> Result<(), DeclareError> {
+        self.remote.declare(engaged, name)?;
+        for (kind, options) in &self.reads {
+            watches::declare(own, kind, options.clone(), name)?;
+        }
+        self.watched.iter().try_for_each(|watch| watch.declare(own, name))
+    }
+
+    fn types(&self, reconciled: &Kind) -> RegisteredTypes {
+        let (owned, other): (Vec<_>, Vec<_>) =
+            self.watched.iter().skip(1).partition(|watch| watch.is_owned());
+        let kinds = |watches: Vec<&Watch>| {
+            watches.into_iter().map(|watch| watch.watched_kind().clone()).collect()
+        };
+        RegisteredTypes {
+            reconciled: reconciled.clone(),
+            owned: kinds(owned),
+            watched: kinds(other),
+            read: self.reads.iter().map(|(kind, _)| kind.clone()).collect(),
+        }
     }
 }
