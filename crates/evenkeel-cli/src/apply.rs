@@ -125,39 +125,53 @@ async fn wait_until_deleted(
     name: &str,
     shown: &str,
 ) -> anyhow::Result<()> {
-    let started = tokio::time::Instant::now();
-    loop {
+    let mut finalizers = Vec::new();
+    let gone = wait_for(async || {
         let found = api.get_opt(name).await.with_context(|| format!("cannot get {shown}"))?;
-        let Some(found) = found else { return Ok(()) };
-        if started.elapsed() > TIMEOUT {
-            let finalizers = found.metadata.finalizers.unwrap_or_default();
-            bail!(
-                "{shown} is still being deleted after {TIMEOUT:?}; it is held by the finalizers \
-                 [{}], which the program that set them has to remove\n\
-                 hint: `evenkeel tree` shows what blocks a deletion",
-                finalizers.join(", ")
-            );
-        }
-        tokio::time::sleep(INTERVAL).await;
+        let Some(found) = found else { return Ok(Some(())) };
+        finalizers = found.metadata.finalizers.unwrap_or_default();
+        Ok(None)
+    });
+    if gone.await?.is_some() {
+        return Ok(());
     }
+    bail!(
+        "{shown} is still being deleted after {TIMEOUT:?}; it is held by the finalizers [{}], which the \
+         program that set them has to remove\n\
+         hint: `evenkeel tree` shows what blocks a deletion",
+        finalizers.join(", ")
+    )
 }
 
 async fn wait_until_established(api: &Api<DynamicObject>, name: &str) -> anyhow::Result<()> {
-    let established = async {
+    let established = wait_for(async || {
+        let crd = api.get(name).await?;
+        let conditions = crd.data.pointer("/status/conditions").and_then(Value::as_array);
+        let mut conditions = conditions.into_iter().flatten();
+        let established =
+            conditions.any(|it| it["type"] == "Established" && it["status"] == "True");
+        Ok(established.then_some(()))
+    });
+    match established.await? {
+        Some(()) => Ok(()),
+        None => bail!("the CRD {name} was not served within {TIMEOUT:?}"),
+    }
+}
+
+/// Calls `check` until it returns a value; `None` at the end of the timeout. A command reads each
+/// object a few times at most, so it has no cache whose changes could be awaited.
+async fn wait_for<T>(
+    mut check: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<Option<T>> {
+    let found = async {
         loop {
-            let crd = api.get(name).await?;
-            let conditions = crd.data.pointer("/status/conditions").and_then(Value::as_array);
-            let mut conditions = conditions.into_iter().flatten();
-            if conditions.any(|it| it["type"] == "Established" && it["status"] == "True") {
-                return anyhow::Ok(());
+            if let Some(found) = check().await? {
+                return Ok(found);
             }
             tokio::time::sleep(INTERVAL).await;
         }
     };
-    match tokio::time::timeout(TIMEOUT, established).await {
-        Ok(result) => result,
-        Err(_) => bail!("the CRD {name} was not served within {TIMEOUT:?}"),
-    }
+    tokio::time::timeout(TIMEOUT, found).await.ok().transpose()
 }
 
 /// Returns the API of an object, in its namespace or that of the command.

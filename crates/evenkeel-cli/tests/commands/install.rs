@@ -13,7 +13,9 @@ use evenkeel::kube::core::GroupVersionKind;
 use evenkeel::kube::{Api, Client};
 use serde_json::json;
 
-use crate::support::{Background, Output, TempDir, block_on, client, client_of, operator, run};
+use crate::support::{
+    Background, Output, TempDir, block_on, client, client_of, operator, run, wait_for,
+};
 
 const CRD: &str = "greetings.example.com";
 
@@ -156,11 +158,11 @@ fn deployed_permissions_are_those_that_the_operator_needs() {
         let client = client(&dir).await;
         // Its namespace admits only pods of the restricted profile.
         let deployments = Api::<Deployment>::namespaced(client.clone(), "greeter");
-        let available = async |_| {
+        let available = async || {
             let status = deployments.get_status("greeter").await.unwrap().status;
             status.and_then(|status| status.available_replicas) == Some(1)
         };
-        until(available).await;
+        wait_for("the Deployment is available", available).await;
 
         let kubeconfig = account_kubeconfig(&dir, client.clone(), "greeter", "greeter").await;
         let account = client_of(&kubeconfig).await;
@@ -179,7 +181,8 @@ fn deployed_permissions_are_those_that_the_operator_needs() {
         let greetings = greetings(client.clone());
         greetings.create(&PostParams::default(), &greeting(&[])).await.unwrap();
         let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");
-        until(async |_| maps.get_opt("ada").await.unwrap().is_some()).await;
+        let created = async || maps.get_opt("ada").await.unwrap().is_some();
+        wait_for("the ConfigMap exists", created).await;
     });
     evenkeel(&dir, "undeploy").success();
     block_on(async {
@@ -188,11 +191,4 @@ fn deployed_permissions_are_those_that_the_operator_needs() {
         let namespaces = Api::<Namespace>::all(client);
         assert!(namespaces.get_opt("greeter").await.unwrap().is_none());
     });
-}
-
-/// Polls a condition until it is true.
-async fn until(condition: impl AsyncFn(()) -> bool) {
-    while !condition(()).await {
-        tokio::task::yield_now().await;
-    }
 }

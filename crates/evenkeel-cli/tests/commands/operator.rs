@@ -9,7 +9,9 @@ use evenkeel::kube::api::{DeleteParams, PostParams};
 use serde_json::Value;
 
 use crate::install::{greeting, greetings};
-use crate::support::{Background, Output, TempDir, block_on, client, command, operator, run};
+use crate::support::{
+    Background, Output, TempDir, block_on, client, command, operator, run, wait_for,
+};
 
 /// `evenkeel run`, stopped on drop.
 pub(crate) struct Running(Child);
@@ -77,9 +79,8 @@ pub(crate) fn create_greeting(dir: &TempDir) {
 
 async fn wait_for_config_map(dir: &TempDir) {
     let maps = Api::<ConfigMap>::namespaced(client(dir).await, "default");
-    while maps.get_opt("ada").await.unwrap().is_none() {
-        tokio::task::yield_now().await;
-    }
+    let created = async || maps.get_opt("ada").await.unwrap().is_some();
+    wait_for("the ConfigMap exists", created).await;
 }
 
 #[test]

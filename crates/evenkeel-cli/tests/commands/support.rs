@@ -141,6 +141,20 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
+/// Calls `condition`, which makes requests, until it is true.
+///
+/// # Panics
+/// If it is not true within two minutes.
+pub(crate) async fn wait_for(what: &str, condition: impl AsyncFn() -> bool) {
+    let found = async {
+        while !condition().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    let found = tokio::time::timeout(TIMEOUT, found).await;
+    assert!(found.is_ok(), "not within {TIMEOUT:?}: {what}");
+}
+
 /// Returns a client of the cluster that was started in a directory.
 pub(crate) async fn client(dir: &TempDir) -> evenkeel::kube::Client {
     client_of(&dir.kubeconfig()).await

@@ -5,7 +5,7 @@ use evenkeel::kube::Api;
 use evenkeel::kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::support::{Background, TempDir, block_on, client, run};
+use crate::support::{Background, TempDir, block_on, client, run, wait_for};
 
 /// Creates a Deployment and waits until it is available.
 pub(crate) async fn create_deployment(dir: &TempDir) {
@@ -19,13 +19,11 @@ pub(crate) async fn create_deployment(dir: &TempDir) {
         }},
     }));
     api.create(&PostParams::default(), &deployment.unwrap()).await.unwrap();
-    loop {
+    let available = async || {
         let found = api.get_status("web").await.unwrap();
-        if found.status.and_then(|status| status.available_replicas) == Some(2) {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+        found.status.and_then(|status| status.available_replicas) == Some(2)
+    };
+    wait_for("the Deployment is available", available).await;
 }
 
 #[test]

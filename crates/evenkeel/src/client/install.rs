@@ -56,6 +56,7 @@ impl Client {
                 match state {
                     State::Established => return Ok(()),
                     State::Rejected(reason) => return Err(not_installed(&key, reason)),
+                    // Polled: CRDs are in no cache of most operators, and few may watch them.
                     State::Pending => tokio::time::sleep(POLL_INTERVAL).await,
                 }
                 let present = self.live().get::<CustomResourceDefinition>(&key).await?;
