@@ -6,6 +6,7 @@ use crate::identity::{AUTHENTICATED, Identity, MASTERS};
 
 /// The attributes of a request that is authorized, in the terms of RBAC.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Attributes<'a> {
     /// The user.
     pub user: &'a Identity,
@@ -45,6 +46,7 @@ impl ResourceAttributes<'_> {
 
 /// The decision of an [`Authorizer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Decision {
     /// The request is allowed.
     Allow,

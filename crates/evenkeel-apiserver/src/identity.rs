@@ -26,6 +26,7 @@ const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// The caller, as authorization, admission webhooks and `SelfSubjectReview` see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Identity {
     /// The user name.
     pub user: String,

@@ -27,6 +27,7 @@ const QUIET: &[&str] = &["h2", "hyper", "hyper_util", "kube_client", "rustls", "
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogFormat {
     /// A line of text.
     #[default]

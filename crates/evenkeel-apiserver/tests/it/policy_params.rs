@@ -34,7 +34,8 @@ async fn grant(cluster: &Cluster, name: &str, group: &str, resource: &str, verb:
 
 async fn as_bob(cluster: &Cluster, method: Method, path: &str, body: &Value) -> TestResponse {
     let extra = [("team".to_owned(), vec!["a".to_owned(), "b".to_owned()])].into();
-    let bob = Identity { uid: "7".to_owned(), extra, ..Identity::authenticated("bob", ["dev"]) };
+    let mut bob = Identity::authenticated("bob", ["dev"]);
+    (bob.uid, bob.extra) = ("7".to_owned(), extra);
     let content_type = match method {
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",

@@ -43,6 +43,7 @@ pub const POD_SIMULATION_ANNOTATION: &str = "evenkeel.dev/simulate";
 /// to the restart policy, with the backoff of a kubelet: immediately, then after 10 s, 20 s, 40 s, up
 /// to 5 min.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PodSimulation {
     /// The image cannot be pulled.
     pub image_pull_error: bool,

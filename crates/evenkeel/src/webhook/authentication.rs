@@ -33,11 +33,20 @@ pub trait TokenAuthenticator: Send + Sync + 'static {
 
 /// The user of a token.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct AuthenticatedUser {
     /// Name, uid, groups and extra fields.
     pub user: UserInfo,
     /// Those of the requested audiences that the token is for.
     pub audiences: Vec<String>,
+}
+
+impl AuthenticatedUser {
+    /// Creates the user of a token that is for the API server alone.
+    #[must_use]
+    pub fn new(user: UserInfo) -> Self {
+        Self { user, audiences: Vec::new() }
+    }
 }
 
 type Authentication<'a> =

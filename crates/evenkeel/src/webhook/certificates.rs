@@ -33,6 +33,7 @@ pub(super) use keeper::Keeper;
 
 /// Where the serving certificate of the webhook server comes from.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Certificates {
     /// The operator's own authority, in a Secret that the operator creates and rotates.
     SelfManaged(SelfManaged),
