@@ -303,6 +303,9 @@ impl Cache {
     /// Indexes objects of type `K` by the values that `function` returns. The type may be declared
     /// later.
     ///
+    /// The function must depend on the object alone. It runs while objects of the type cannot change:
+    /// one that adds an index of the same type does not return.
+    ///
     /// ```no_run
     /// # use evenkeel::prelude::*;
     /// # use evenkeel::k8s_openapi::api::core::v1::Pod;

@@ -22,6 +22,17 @@ use crate::random::Random;
 use crate::source::Source;
 
 /// An engaged cluster; see [`Clusters`].
+///
+/// ```no_run
+/// # use evenkeel::k8s_openapi::api::core::v1::Node;
+/// # async fn example(manager: &evenkeel::Manager) -> evenkeel::Result<()> {
+/// for cluster in manager.clusters().list() {
+///     let nodes = cluster.client().live().list::<Node>().await?;
+///     println!("{}: {} nodes", cluster.name(), nodes.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
 

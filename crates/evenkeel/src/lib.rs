@@ -227,7 +227,9 @@ pub mod prelude {
     pub use crate::cache::TypeOptions;
     pub use crate::client::{Client, Patch};
     pub use crate::manager::RegisterError;
+    pub use crate::owner::is_controller;
     pub use crate::predicate::{self, Predicate};
+    pub use crate::webhook::{AdmissionRequest, Invalid, Validator, Warnings};
     pub use crate::{
         Action, ClusterSelection, Condition, ConditionStatus, Conditions, Context,
         ControllerHandle, Key, Kind, Manager, MapContext, Reconciler, Result, Source, Watch,

@@ -26,6 +26,15 @@ const LEVEL: LevelFilter = LevelFilter::INFO;
 const QUIET: &[&str] = &["h2", "hyper", "hyper_util", "kube_client", "rustls", "tower"];
 
 /// The format of log lines.
+///
+/// ```no_run
+/// use evenkeel::logging::{self, LogFormat};
+///
+/// # fn main() -> evenkeel::Result<()> {
+/// logging::init_as(Some("info,my_operator=debug"), LogFormat::Json)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogFormat {

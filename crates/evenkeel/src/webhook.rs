@@ -4,7 +4,6 @@
 //!
 //! ```no_run
 //! use evenkeel::prelude::*;
-//! use evenkeel::webhook::{AdmissionRequest, Warnings};
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //!
 //! # fn example(manager: &Manager) -> Result<()> {

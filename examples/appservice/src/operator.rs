@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel::owner::is_controller;
 use evenkeel::prelude::*;
-use evenkeel::webhook::{AdmissionRequest, Invalid, Warnings};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EnvFromSource, PodSpec, PodTemplateSpec, Secret, SecretEnvSource,

@@ -5,14 +5,9 @@
 
 mod wait;
 
-use std::time::Duration;
-
-use evenkeel::Key;
-use evenkeel::client::{Client, Patch};
-use evenkeel::owner::is_controller;
+use evenkeel::prelude::*;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::Resource as _;
 use kube::core::{Expression, Selector};
 use serde_json::json;
 use tokio::time::Instant;

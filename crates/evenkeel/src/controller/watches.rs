@@ -261,6 +261,20 @@ impl fmt::Debug for Watch {
 }
 
 /// Why a watch cannot be started.
+///
+/// ```no_run
+/// # use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use evenkeel::controller::WatchError;
+/// use evenkeel::prelude::*;
+///
+/// # fn example(controller: &ControllerHandle) {
+/// match controller.watch(Watch::owned::<Secret, ConfigMap>()) {
+///     Ok(guard) => std::mem::forget(guard), // watches as long as the controller runs
+///     Err(WatchError::Declare(error)) => println!("other options are declared: {error}"),
+///     Err(error) => println!("{error}"),
+/// }
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {

@@ -17,6 +17,15 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// A handle to the election for one Lease; see
 /// [`Manager::leader_elections`](crate::Manager::leader_elections).
+///
+/// ```no_run
+/// # fn example(manager: &evenkeel::Manager) {
+/// for election in manager.leader_elections() {
+///     let role = if election.is_leader() { "leader" } else { "standby" };
+///     println!("{}: {} is {role}; held by {}", election.lease(), election.identity(), election.holder());
+/// }
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct LeaderElectionHandle(Arc<Inner>);
 

@@ -28,7 +28,6 @@ impl Manager {
     ///
     /// ```no_run
     /// use evenkeel::prelude::*;
-    /// use evenkeel::webhook::{AdmissionRequest, Warnings};
     /// use k8s_openapi::api::core::v1::ConfigMap;
     ///
     /// fn validate(map: &ConfigMap, _: &AdmissionRequest) -> Result<Warnings> {

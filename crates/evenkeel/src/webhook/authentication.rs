@@ -19,6 +19,33 @@ pub(super) const LIMIT: usize = 1 << 20;
 const VERSIONS: [&str; 2] = ["authentication.k8s.io/v1", "authentication.k8s.io/v1beta1"];
 
 /// Authenticates bearer tokens, for an API server with `--authentication-token-webhook-config-file`.
+///
+/// ```no_run
+/// use std::collections::BTreeMap;
+///
+/// use evenkeel::k8s_openapi::api::authentication::v1::UserInfo;
+/// use evenkeel::prelude::*;
+/// use evenkeel::webhook::{AuthenticatedUser, TokenAuthenticator};
+///
+/// struct Tokens(BTreeMap<String, String>);
+///
+/// impl TokenAuthenticator for Tokens {
+///     async fn authenticate(
+///         &self,
+///         token: &str,
+///         _audiences: &[String],
+///     ) -> Result<Option<AuthenticatedUser>> {
+///         let username = self.0.get(token).cloned();
+///         let user = |username| UserInfo { username: Some(username), ..UserInfo::default() };
+///         Ok(username.map(|name| AuthenticatedUser::new(user(name))))
+///     }
+/// }
+///
+/// # fn example(manager: &Manager) -> Result<()> {
+/// manager.token_authenticator("/authenticate", Tokens(BTreeMap::new()))?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait TokenAuthenticator: Send + Sync + 'static {
     /// Returns the user of a token, or `None` if the token is not valid. `audiences` are those that
     /// the token must be for; empty if any will do.

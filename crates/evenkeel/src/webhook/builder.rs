@@ -38,6 +38,24 @@ pub enum RegisterError {
 ///
 /// Several defaulters and several validators run in the order in which they were added; the first
 /// denial ends the request.
+///
+/// ```no_run
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::prelude::*;
+///
+/// # fn example(manager: &Manager) -> Result<()> {
+/// manager
+///     .webhook::<ConfigMap>()
+///     .validator(|map: &ConfigMap, _: &AdmissionRequest| match &map.data {
+///         Some(_) => Ok(Warnings::new()),
+///         None => Err("data is required".into()),
+///     })
+///     .timeout(Duration::from_secs(5))
+///     .ignore_failures() // objects are admitted while the operator is down
+///     .register()?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a webhook is registered by `register`"]
 pub struct WebhookBuilder<'a, K> {
     webhooks: &'a Webhooks,

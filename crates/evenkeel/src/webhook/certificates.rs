@@ -32,6 +32,18 @@ pub(super) use inject::Target;
 pub(super) use keeper::Keeper;
 
 /// Where the serving certificate of the webhook server comes from.
+///
+/// ```no_run
+/// use evenkeel::prelude::*;
+/// use evenkeel::webhook::{Certificates, WebhookOptions};
+///
+/// # async fn example() -> Result<()> {
+/// let certificates = Certificates::directory("/etc/webhook-certificates"); // a mounted Secret
+/// let options = WebhookOptions::new().certificates(certificates);
+/// let manager = Manager::builder("shop").webhooks(options).connect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Certificates {

@@ -40,6 +40,22 @@ impl Operation {
 ///
 /// The objects are kept as JSON and decoded by [`object`](Self::object) and
 /// [`old_object`](Self::old_object).
+///
+/// ```
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::prelude::*;
+///
+/// /// Only administrators may change the data.
+/// fn validate(map: &ConfigMap, request: &AdmissionRequest) -> Result<Warnings> {
+///     let groups = request.user_info.groups.iter().flatten();
+///     let old = request.old_object::<ConfigMap>()?;
+///     let changed = old.is_some_and(|old| old.data != map.data);
+///     if changed && !groups.into_iter().any(|group| group == "system:masters") {
+///         return Err("data may not be changed".into());
+///     }
+///     Ok(Warnings::new())
+/// }
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

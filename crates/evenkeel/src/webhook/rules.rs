@@ -6,7 +6,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Certificates;
 use super::registry::Webhooks;
 
-/// The permissions of the webhook server, restricted to single objects by name.
+/// The permissions of the webhook server, restricted to single objects by name; see
+/// [`Manager::webhook_rules`](crate::Manager::webhook_rules).
+///
+/// ```no_run
+/// # fn example(manager: &evenkeel::Manager) -> evenkeel::Result<()> {
+/// use evenkeel::manifest::yaml;
+///
+/// let rules = manager.webhook_rules();
+/// println!("{}---\n{}", yaml(&rules.role)?, yaml(&rules.cluster_role)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WebhookRules {

@@ -14,7 +14,17 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, Object};
 use crate::metrics::Counter;
 
-/// Warnings to the client of the API server.
+/// Warnings to the client of the API server, which kubectl prints.
+///
+/// ```
+/// use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+/// use evenkeel::prelude::*;
+///
+/// fn validate(map: &ConfigMap, _: &AdmissionRequest) -> Result<Warnings> {
+///     let mutable = map.immutable != Some(true);
+///     Ok(mutable.then(|| "the ConfigMap is mutable".to_owned()).into_iter().collect())
+/// }
+/// ```
 pub type Warnings = Vec<String>;
 
 /// Sets fields of objects that the client left open, before they are validated and stored.
@@ -69,7 +79,6 @@ where
 ///
 /// ```
 /// use evenkeel::Result;
-/// use evenkeel::webhook::{AdmissionRequest, Invalid, Validator, Warnings};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
 /// struct Ports;

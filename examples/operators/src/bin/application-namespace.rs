@@ -7,7 +7,6 @@
 //! `cargo run -p operators --bin application-namespace -- --kubeconfig FILE`
 
 use evenkeel::AdoptError;
-use evenkeel::owner::is_controller;
 use evenkeel::prelude::*;
 use k8s_openapi::api::core::v1::Namespace;
 use schemars::JsonSchema;

@@ -3,7 +3,6 @@
 //! `evenkeel dev --bin tenant` serves them on this machine, with a certificate of its own.
 
 use evenkeel::prelude::*;
-use evenkeel::webhook::{AdmissionRequest, Invalid, Warnings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
