@@ -3,6 +3,10 @@
 //! The chain has to be verified first: a subject alone proves nothing. The parser reads
 //! only up to the subject, checks every length against the remaining input, and allocates only for
 //! the values it returns, so a hostile certificate costs at most its own size.
+//!
+//! Written here because Go's rules decide which certificates kube-apiserver accepts (character sets,
+//! version 1, several user ids), and the crates that parse X.509 have other ones. It is fuzzed
+//! (`tests/fuzz.rs`).
 
 pub(crate) mod der;
 
