@@ -2,12 +2,11 @@
 //!
 //! Built-in types never change, so the schemas are cached per process.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{OnceLock, PoisonError, RwLock},
-};
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use evenkeel_types::{Custom, DefaultValue, Expr, Field, ListType, MapType, Shape, Type};
+use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::{MapDef, ObjectType, Scalar, SchemaBuilder, SchemaError, TypeId};
@@ -15,16 +14,15 @@ use super::{MapDef, ObjectType, Scalar, SchemaBuilder, SchemaError, TypeId};
 impl ObjectType {
     /// Returns the type of a built-in kind.
     pub fn builtin(ty: &'static Type) -> Result<Self, SchemaError> {
-        static CACHE: OnceLock<RwLock<HashMap<&'static str, ObjectType>>> = OnceLock::new();
-        let cache = CACHE.get_or_init(RwLock::default);
-        if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(ty.name) {
+        static CACHE: LazyLock<RwLock<HashMap<&'static str, ObjectType>>> =
+            LazyLock::new(RwLock::default);
+        if let Some(found) = CACHE.read().get(ty.name) {
             return Ok(found.clone());
         }
         let mut builder = SchemaBuilder::new();
         let root = struct_type(&mut builder, &mut Seen::new(), ty);
         let object_type = Self { builtin: true, ..builder.finish(root)? };
-        let mut cache = cache.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(cache.entry(ty.name).or_insert(object_type).clone())
+        Ok(CACHE.write().entry(ty.name).or_insert(object_type).clone())
     }
 }
 
