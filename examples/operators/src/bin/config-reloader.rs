@@ -73,7 +73,8 @@ fn config_maps(deployment: &Deployment) -> Vec<Key> {
     keys
 }
 
-/// An FNV-1a hash. It is stored in objects, so it must be stable across builds.
+/// An FNV-1a hash. It is stored in objects, so it must be the same in every build: the algorithm of the
+/// standard library's hasher may change with a release of Rust.
 struct Fingerprint(u64);
 
 impl Default for Fingerprint {

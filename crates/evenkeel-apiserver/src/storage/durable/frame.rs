@@ -101,6 +101,9 @@ fn parse_header(header: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// Computes CRC-32C (Castagnoli), eight bytes at a time.
+///
+/// Twenty lines instead of a crate: those that are faster use the instruction of the processor and
+/// `unsafe`, and the checksum takes a hundredth of the time of an fsync.
 fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = !0;
     let (chunks, rest) = bytes.as_chunks::<8>();
