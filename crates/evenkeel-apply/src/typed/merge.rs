@@ -1,4 +1,7 @@
-//! Merges an applied configuration into a live value, as smd's `mergingWalker`.
+//! Merges an applied configuration into a live value, as the `mergingWalker` of
+//! structured-merge-diff (`typed/merge.go`) with the rule `ruleKeepRHS`: [`Walker::merge`] is its
+//! `doScalar`, `doList` and `doMap`, `merge_maps` its `visitMapItems`, and [`merged_order`] the loop of
+//! its `visitListItems`.
 //!
 //! The walk only reads. Its result is an [`Edit`] that borrows from the configuration: none if
 //! nothing changes, otherwise as large as the difference. Unchanged parts are not copied, and parts
@@ -85,12 +88,14 @@ impl Walker<'_> {
         applied: &'a Value,
         ty: TypeId,
     ) -> Option<Edit<'a>> {
+        // `doLeaf`: the applied value replaces the live one.
         let whole = || (!equal(live, applied)).then_some(Edit::Set(applied));
         match self.shape(ty, Some(applied))? {
             Shape::Scalar(_) => whole(),
             Shape::List(list) => {
                 let items = applied.as_array().map_or(&[][..], Vec::as_slice);
                 let live_items = live.as_array().map_or(&[][..], Vec::as_slice);
+                // Two empty lists are a leaf, as upstream: this keeps the difference of empty and null.
                 if matches!(list.relationship, ElementRelationship::Atomic)
                     || (live_items.is_empty() && items.is_empty())
                 {
@@ -117,6 +122,7 @@ impl Walker<'_> {
         map: &MapType,
     ) -> Option<Edit<'a>> {
         let mut edits = Vec::new();
+        // Both maps are sorted by name, so that one pass over the live one finds all counterparts.
         let mut live = live.into_iter().flatten().peekable();
         for (name, value) in applied {
             let Some((ty, _)) = self.entry(map, name) else { continue };
@@ -148,6 +154,7 @@ impl Walker<'_> {
                 Slot::Live(at, self.at(|| new[after].to_element(), merge).flatten())
             }
         };
+        // Most applies have the items of the live list in its order.
         let slots: Vec<_> = if ids == new {
             (0..ids.len()).map(|at| slot(Step::Merge(at, at))).collect()
         } else {
@@ -195,6 +202,9 @@ enum LiveMatch {
 
 /// Orders a merged list: shared items in applied order, live-only items at their position relative
 /// to the shared ones, new items where the configuration has them.
+///
+/// The loop of smd's `visitListItems`, branch by branch, because the order is observable. `l` and `r`
+/// are its `lI` and `rI`, `next_shared` its `nextShared`, `done` its `mergedRHS`.
 fn merged_order(live: &[ItemId<'_>], applied: &[ItemId<'_>]) -> Vec<Step> {
     let mut by_id: Vec<usize> = (0..applied.len()).collect();
     by_id.sort_by(|&a, &b| applied[a].cmp(&applied[b]));
@@ -223,6 +233,7 @@ fn merged_order(live: &[ItemId<'_>], applied: &[ItemId<'_>]) -> Vec<Step> {
     let (mut l, mut r) = (0, 0);
     while l < live.len() || r < applied.len() {
         if l < live.len() && r < applied.len() {
+            // Both are at the same item.
             if counterpart[l] == Some(r) {
                 steps.push(merge(r));
                 done[r] = true;
@@ -239,12 +250,17 @@ fn merged_order(live: &[ItemId<'_>], applied: &[ItemId<'_>]) -> Vec<Step> {
         }
         if l < live.len() {
             match counterpart[l] {
+                // Only the live list has it. It comes before the applied items that follow the last
+                // shared one.
                 None => {
                     steps.push(Step::Keep(l));
                     l += 1;
                     continue;
                 }
+                // It was merged at its position in the configuration. The applied item below is added
+                // in the same pass, as upstream does.
                 Some(at) if done[at] => l += 1,
+                // The next shared item: the applied items before it come first.
                 Some(_) => {}
             }
         }

@@ -129,6 +129,7 @@ impl Graph {
         let state = State::of(meta);
         let known = self.slots.get(meta.uid()).copied();
         let waits = matches!(state, State::Foreground | State::Orphaning);
+        // Not an owner so far and without owners: there is no edge to keep.
         if known.is_none() && meta.owners().is_empty() && !waits {
             return;
         }
@@ -140,10 +141,13 @@ impl Graph {
             node.identity = Some(Identity { kind: kind.clone(), key: meta.key().clone() });
         }
         if before == State::Unseen {
+            // Dependents were added before their owner (upstream: a virtual node becomes observed).
+            // Their references may point elsewhere, so each is processed again.
             node.absent.clear();
-            // Their references may point elsewhere.
             self.dependents_of(slot, due);
         }
+        // The finalizer was set (upstream: `processTransitions`): the owner is processed, and in
+        // foreground its dependents, which are deleted first.
         if state != before && waits {
             due.push(meta.uid().clone());
             if state == State::Foreground {
@@ -204,10 +208,13 @@ impl Graph {
                 }
             }
         }
+        // New edges are linked before old ones are removed, so that an owner that stays is not removed
+        // as isolated in between.
         let Some(node) = self.node(slot) else { return };
         let former = std::mem::replace(&mut node.owners, edges.clone().into());
         for edge in former {
             let now = edges.iter().find(|now| now.owner == edge.owner);
+            // A foreground deletion no longer waits for this dependent; nothing else enqueues the owner.
             if edge.blocks && !now.is_some_and(|now| now.blocks) {
                 self.push_if_foreground(edge.owner, due);
             }
@@ -224,6 +231,7 @@ impl Graph {
     pub(super) fn remove(&mut self, uid: &Uid, due: &mut Vec<Uid>) {
         let Some(slot) = self.slots.get(uid).copied() else { return };
         let Some(node) = self.node(slot) else { return };
+        // It stays as long as dependents name it, as an owner that is known to be absent.
         node.state = State::Unseen;
         let identity = node.identity.take();
         node.absent.extend(identity);
@@ -246,6 +254,7 @@ impl Graph {
     /// Removes all objects of a type that is no longer served: whether they exist is unknown.
     pub(super) fn forget_kind(&mut self, kind: &Kind) {
         for uid in self.uids_of_kind(kind) {
+            // No dependent is processed: they would be deleted as if their owners were.
             self.remove(&uid, &mut Vec::new());
             if let Some(slot) = self.slots.get(&uid).copied()
                 && let Some(node) = self.node(slot)

@@ -117,6 +117,8 @@ impl Overlay {
         deleted: impl IntoIterator<Item = Uid>,
     ) {
         self.change(|state| {
+            // With a selector, an object also disappears from the watch when its labels change: its
+            // uid may come back, so the event is no proof of a deletion.
             for uid in deleted.into_iter().filter(|_| !self.selective) {
                 state.deleted.remove(&uid);
                 if state.seen_deleted.len() == DELETED_UIDS_MAX {
@@ -130,6 +132,7 @@ impl Overlay {
                 return;
             }
             *known = version;
+            // The store is at least as new as these writes now: it has them, or what replaced them.
             if !state.written.is_empty() {
                 state
                     .written
@@ -171,9 +174,12 @@ impl Overlay {
             // A namespace that is not watched has no version.
             let Some(known) = state.version(&key) else { return };
             let uid = entry.meta().uid.clone();
+            // The watch was faster than the response, or the response of a delete was faster than that
+            // of a write before it.
             if known >= version || state.deleted.contains_key(&uid) {
                 return;
             }
+            // Responses of concurrent writes arrive in any order; the newest state stays.
             if state.written.get(&key).is_some_and(|before| before.version >= version) {
                 return;
             }
@@ -208,6 +214,7 @@ impl Overlay {
     pub(super) fn deleted(&self, store: &Store, key: &Key, uid: &Uid) {
         self.change(|state| {
             state.sweep();
+            // The event of the deletion was faster than its response: the store has no such object.
             if state.seen_deleted.contains(uid) || state.version(key).is_none() {
                 return;
             }
@@ -234,7 +241,8 @@ impl Overlay {
         });
     }
 
-    /// Removes an unknown outcome after a live read; later ones stay.
+    /// Removes an unknown outcome after a live read; later ones stay: a write whose response was lost
+    /// during that read has another id, and may have been committed after it.
     pub(super) fn resolve(&self, outcome: &UnknownOutcome) {
         self.change(|state| {
             if state.unknown.get(&outcome.key) == Some(&outcome.id) {
@@ -336,7 +344,10 @@ impl State {
         let stored = store.get(key);
         let newest = match self.written.get(key) {
             Some(written) => match stored {
+                // The store is updated before `advance` removes the own write.
                 Some(stored) if stored.meta().version >= written.version => Some(stored),
+                // A stored object that is older, or none. If the informer does not select the
+                // written state, there is no object for its readers.
                 _ => written.visible.clone(),
             },
             None => stored,
@@ -367,6 +378,7 @@ fn merged(
         if !query.accept(entry.meta()) {
             continue;
         }
+        // The store has no index entries of own writes: the index function is called for each.
         if let Some((name, value)) = query.index {
             match store.indexes_as(&entry, name, value) {
                 Ok(true) => {}
