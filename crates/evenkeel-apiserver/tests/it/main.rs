@@ -75,6 +75,8 @@ mod webhooks;
 
 mod webhook_matching;
 
+mod webhook_mutations;
+
 mod match_conditions;
 
 mod validating_policies;
