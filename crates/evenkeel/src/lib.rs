@@ -229,6 +229,7 @@ pub mod prelude {
     pub use crate::manager::RegisterError;
     pub use crate::owner::is_controller;
     pub use crate::predicate::{self, Predicate};
+    pub use crate::schema::CheckedSchema;
     pub use crate::webhook::{AdmissionRequest, Invalid, Validator, Warnings};
     pub use crate::{
         Action, ClusterSelection, Condition, ConditionStatus, Conditions, Context,

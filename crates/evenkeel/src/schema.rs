@@ -33,7 +33,38 @@
 //! }
 //! ```
 //!
-//! `extend("multipleOf" = 512)` has the same effect, but a misspelled keyword is dropped there.
+//! `schemars` ignores attributes that do not fit the type of a field, and a CRD drops unknown keywords.
+//! With [`CheckedSchema`] both are compile errors:
+//!
+//! ```
+//! use evenkeel::prelude::*;
+//!
+//! #[derive(schemars::JsonSchema, CheckedSchema)]
+//! struct VolumeSpec {
+//!     #[schemars(length(min = 1), extend("maxLength" = 63))]
+//!     name: String,
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! use evenkeel::prelude::*;
+//!
+//! #[derive(schemars::JsonSchema, CheckedSchema)]
+//! struct VolumeSpec {
+//!     #[schemars(length(min = 1))] // has no effect on a number
+//!     bytes: i64,
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! use evenkeel::prelude::*;
+//!
+//! #[derive(schemars::JsonSchema, CheckedSchema)]
+//! struct VolumeSpec {
+//!     #[schemars(extend("multipleof" = 512))] // did you mean `multipleOf`?
+//!     bytes: i64,
+//! }
+//! ```
 //!
 //! The other constraints, by the markers of controller-gen:
 //!
@@ -53,6 +84,7 @@
 //! | `XIntOrString` | `#[schemars(schema_with = "schema::int_or_string")]`; also [`quantity`] and [`date_time`] |
 //! | `printcolumn`, `subresource`, `resource`, `selectablefield`, `storageversion`, `deprecatedversion`, `metadata` | `#[kube(printcolumn(..), status = "..", scale(..), shortname = "..", category = "..", selectable = "..", deprecated = "..", label(..))]` |
 
+pub use evenkeel_derive::CheckedSchema;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;

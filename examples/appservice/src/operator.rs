@@ -27,7 +27,7 @@ const PORT: i32 = 8080;
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 
 /// A web application: pods with one image behind a Service and a DNS name.
-#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(CheckedSchema, Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "apps.example.com", version = "v1", kind = "AppService", namespaced)]
 #[kube(status = "AppServiceStatus")]
 #[kube(printcolumn = r#"{"name": "Image", "type": "string", "jsonPath": ".spec.image"}"#)]
