@@ -46,6 +46,11 @@ const CAMPAIGNS: &[(&str, &[&str])] = &[
             "--nocapture",
         ],
     ),
+    // A day of virtual time per seed.
+    (
+        "soak",
+        &["test", "--release", "-p", "evenkeel", "--test", "it", "soak::", "--", "--nocapture"],
+    ),
     // 10,000 objects, whatever the seeds are.
     (
         "poisoned",

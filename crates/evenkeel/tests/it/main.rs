@@ -59,6 +59,8 @@ mod reconciles;
 
 mod scenarios;
 
+mod soak;
+
 mod scrape;
 
 mod signals;
