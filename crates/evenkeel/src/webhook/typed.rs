@@ -78,7 +78,7 @@ where
 /// A function `Fn(&K, &AdmissionRequest) -> Result<Warnings>` is a validator of creates and updates.
 ///
 /// ```
-/// use evenkeel::Result;
+/// use evenkeel::prelude::*;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
 /// struct Ports;
