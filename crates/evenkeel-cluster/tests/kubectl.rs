@@ -1,16 +1,16 @@
 //! Workloads driven by kubectl over the network.
 //!
-//! Runs if `EVENKEEL_TEST_KUBECTL` is the path of a kubectl, and prints that it is skipped
-//! otherwise.
+//! Skipped, with a message, if kubectl is not installed.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use evenkeel_cluster::{Cluster, ClusterOptions};
+use evenkeel_upstream::{locate, report_skipped};
 
 struct Kubectl {
     program: PathBuf,
@@ -72,9 +72,13 @@ async fn permissions_are_checked_and_tokens_created_by_kubectl() {
 
 /// Runs commands against a cluster of their own.
 async fn with_kubectl(test: &str, run: impl FnOnce(&Kubectl) + Send + 'static) {
-    let Some(program) = std::env::var_os("EVENKEEL_TEST_KUBECTL") else {
-        let what = format!("test of the cluster with kubectl ({test})");
-        return evenkeel_upstream::report_skipped(1, &what, "EVENKEEL_TEST_KUBECTL is not set");
+    let what = format!("test of the cluster with kubectl ({test})");
+    let program = match locate() {
+        Ok(binaries) => binaries.kubectl,
+        Err(missing) => return report_skipped(1, &what, missing),
+    };
+    let Some(program) = program else {
+        return report_skipped(1, &what, "kubectl is not installed");
     };
     let cluster = Cluster::start_with(&ClusterOptions::new().nodes(2)).await.unwrap();
     let serving = cluster.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
@@ -83,7 +87,7 @@ async fn with_kubectl(test: &str, run: impl FnOnce(&Kubectl) + Send + 'static) {
     std::fs::create_dir_all(&folder).unwrap();
     let kubeconfig = folder.join("kubeconfig");
     serving.write_kubeconfig(&kubeconfig).unwrap();
-    let kubectl = Kubectl { program: Path::new(&program).to_owned(), kubeconfig };
+    let kubectl = Kubectl { program, kubeconfig };
     tokio::task::spawn_blocking(move || run(&kubectl)).await.unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     serving.stop().await;
