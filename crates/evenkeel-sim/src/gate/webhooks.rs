@@ -23,18 +23,51 @@ use crate::trace::Lane;
 const NAMESPACE: &str = "sim-webhooks";
 const NAME: &str = "mutator";
 
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Full<Bytes>>, BoxError>> + Send>>;
+type ReviewResult = Result<Response<Full<Bytes>>, BoxError>;
+
+/// A webhook that runs in this process.
+trait Review: Clone + Send + 'static {
+    fn review(self, request: Request<Body>) -> impl Future<Output = ReviewResult> + Send;
+}
+
+/// A [`Review`] as the service that the API server calls.
+#[derive(Clone)]
+pub(crate) struct ReviewService<R>(R);
+
+impl<R: Review> tower_service::Service<Request<Body>> for ReviewService<R> {
+    type Response = Response<Full<Bytes>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = ReviewResult> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.0.clone().review(request))
+    }
+}
 
 /// The webhooks of one incarnation, as the API server reaches them.
 #[derive(Clone)]
 pub(crate) struct Reviews {
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) incarnation: u32,
-    pub(crate) service: WebhookService,
+    gate: Arc<Gate>,
+    incarnation: u32,
+    service: WebhookService,
 }
 
 impl Reviews {
-    async fn review(mut self, request: Request<Body>) -> Result<Response<Full<Bytes>>, BoxError> {
+    pub(crate) fn new(
+        gate: Arc<Gate>,
+        incarnation: u32,
+        service: WebhookService,
+    ) -> ReviewService<Self> {
+        ReviewService(Self { gate, incarnation, service })
+    }
+}
+
+impl Review for Reviews {
+    async fn review(mut self, request: Request<Body>) -> ReviewResult {
         let (parts, body) = request.into_parts();
         let bytes = body.collect().await.map_err(Into::<BoxError>::into)?.to_bytes();
         let review: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -73,20 +106,6 @@ impl Reviews {
     }
 }
 
-impl tower_service::Service<Request<Body>> for Reviews {
-    type Response = Response<Full<Bytes>>;
-    type Error = BoxError;
-    type Future = Answer;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().review(request))
-    }
-}
-
 /// Returns the resource and the object of an admission review.
 fn reviewed(review: &Value) -> Option<(String, String)> {
     let request = review.get("request").filter(|request| request.get("operation").is_some())?;
@@ -105,8 +124,8 @@ fn reviewed(review: &Value) -> Option<(String, String)> {
 #[derive(Clone)]
 struct Mutator(Arc<Gate>);
 
-impl Mutator {
-    async fn review(self, request: Request<Body>) -> Result<Response<Full<Bytes>>, BoxError> {
+impl Review for Mutator {
+    async fn review(self, request: Request<Body>) -> ReviewResult {
         let bytes = request.into_body().collect().await.map_err(Into::<BoxError>::into)?.to_bytes();
         let review: Value = serde_json::from_slice(&bytes)?;
         let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
@@ -132,25 +151,12 @@ impl Mutator {
     }
 }
 
-impl tower_service::Service<Request<Body>> for Mutator {
-    type Response = Response<Full<Bytes>>;
-    type Error = BoxError;
-    type Future = Answer;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().review(request))
-    }
-}
-
 impl Gate {
     /// Installs the webhook that changes objects.
     pub(crate) async fn install_mutator(self: &Arc<Self>) -> Result<(), BoxError> {
         let server = self.cluster.server();
-        server.register_webhook_service(NAMESPACE, NAME, 443, Mutator(self.clone()));
+        let mutator = ReviewService(Mutator(self.clone()));
+        server.register_webhook_service(NAMESPACE, NAME, 443, mutator);
         let service = json!({"namespace": NAMESPACE, "name": NAME, "port": 443});
         let configuration = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",

@@ -95,7 +95,7 @@ impl Incarnation {
         let service = manager.webhook_service();
         if let Some((namespace, name, port)) = service.service() {
             // In place of the service that does not pass the gate.
-            let reviews = Reviews { gate: gate.clone(), incarnation: number, service };
+            let reviews = Reviews::new(gate.clone(), number, service);
             cluster.server().register_webhook_service(&namespace, &name, port, reviews);
         }
         if let Some(election) = manager.leader_elections().into_iter().next() {
