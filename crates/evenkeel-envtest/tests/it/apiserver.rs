@@ -1,6 +1,11 @@
 //! The behaviour of kube-apiserver that envtest relies on.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::Arc,
+};
 
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -13,8 +18,11 @@ use crate::executable::{Executable, TempDir, connect, get, output};
 pub(crate) const KUBE_APISERVER: &str = env!("CARGO_BIN_EXE_kube-apiserver");
 pub(crate) const READY: &str = "Serving securely on ";
 
-/// Gets `/healthz` over TLS, trusting the certificates in `authority`.
-fn healthz(address: std::net::SocketAddr, authority: &Path) -> (String, String) {
+/// Connects over TLS, trusting the certificates in the file `authority`.
+pub(crate) fn connect_tls(
+    address: SocketAddr,
+    authority: &Path,
+) -> StreamOwned<ClientConnection, TcpStream> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(authority).unwrap() {
         roots.add(certificate.unwrap()).unwrap();
@@ -26,7 +34,12 @@ fn healthz(address: std::net::SocketAddr, authority: &Path) -> (String, String) 
         .with_no_client_auth();
     let name = ServerName::from(address.ip());
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    get(StreamOwned::new(connection, connect(address)), "/healthz")
+    StreamOwned::new(connection, connect(address))
+}
+
+/// Gets `/healthz` over TLS, trusting the certificates in the file `authority`.
+fn healthz(address: SocketAddr, authority: &Path) -> (String, String) {
+    get(connect_tls(address, authority), "/healthz")
 }
 
 #[test]

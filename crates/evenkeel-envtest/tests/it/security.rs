@@ -4,17 +4,13 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};
 use serde_json::{Value, json};
 
-use crate::apiserver::{KUBE_APISERVER, READY};
-use crate::executable::{Executable, TempDir, connect};
+use crate::apiserver::{KUBE_APISERVER, READY, connect_tls};
+use crate::executable::{Executable, TempDir};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
@@ -52,18 +48,7 @@ impl Server {
 
     /// Sends a request with a bearer token; returns the status code and the body.
     fn send(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_file_iter(self.file("apiserver.crt")).unwrap() {
-            roots.add(certificate.unwrap()).unwrap();
-        }
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = ServerName::from(self.address.ip());
-        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        let mut stream = StreamOwned::new(connection, connect(self.address));
+        let mut stream = connect_tls(self.address, &self.file("apiserver.crt"));
         let body = if body.is_null() { String::new() } else { body.to_string() };
         write!(
             stream,
