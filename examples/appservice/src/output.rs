@@ -70,18 +70,29 @@ struct OperatorLog;
 
 impl<S: Subscriber> Layer<S> for OperatorLog {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        print_line(&format!("  {}", paint("36", &format!("operator: {}", message.0))));
+        let mut line = Line::default();
+        event.record(&mut line);
+        let text = format!("operator: {}{}", line.message, line.fields);
+        print_line(&format!("  {}", paint("36", &text)));
     }
 }
 
-struct Message(String);
+/// A logged message and the values of its fields.
+#[derive(Default)]
+struct Line {
+    message: String,
+    fields: String,
+}
 
-impl Visit for Message {
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            _ => self.fields.push_str(&format!(": {value:?}")),
         }
     }
 }

@@ -18,7 +18,7 @@ fn once_prints_a_summary_and_no_kubeconfig() {
     assert!(last.starts_with("Scenario completed: 6 steps, "), "{text}");
     assert!(!text.contains("KUBECONFIG"), "{text}");
     assert_eq!(
-        text.matches("drift detected").count(),
+        text.matches("drift detected: ").count(),
         1,
         "only the edit of the Deployment: {text}"
     );
