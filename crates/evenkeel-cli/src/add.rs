@@ -17,6 +17,8 @@ mod project;
 
 mod rustfmt;
 
+mod sample;
+
 mod source;
 
 mod version;
@@ -29,11 +31,11 @@ use clap::{Args, Subcommand};
 pub(crate) enum Add {
     /// Add a custom resource with its reconciler, a test and a sample
     Kind(kind::Kind),
-    /// Add a reconciler of a kind of the project or of Kubernetes
+    /// Add a reconciler of a kind of the project or of Kubernetes, and a test
     Controller(controller::Controller),
-    /// Add admission webhooks of a kind: defaults and validation
+    /// Add admission webhooks of a kind, defaults and validation, and a test
     Webhook(webhook::Webhook),
-    /// Add a version of a kind, and its conversion
+    /// Add a version of a kind, its conversion, a test and a sample
     Version(version::Version),
 }
 

@@ -9,6 +9,7 @@ use super::{Output, use_declaration};
 use crate::new::names::is_label;
 
 const TEMPLATE: &str = include_str!("../../templates/add/controller.rs.tmpl");
+const TEST: &str = include_str!("../../templates/add/controller_test.rs.tmpl");
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -44,6 +45,8 @@ pub(super) fn run(command: &Controller) -> anyhow::Result<()> {
         .replace("{{Type}}", &reconciler);
     let mut plan = Plan::default();
     plan.create(&project.directory.join(format!("src/{module}.rs")), &reconciler, &text)?;
+    let test = TEST.replace("{{name}}", name).replace("{{Type}}", &reconciler);
+    project.add_test(&mut plan, &object, &module, &test);
     project.lib.add_module(&module)?;
     if !project.lib.mentions(&reconciler) {
         project.lib.add_registration(&format!(

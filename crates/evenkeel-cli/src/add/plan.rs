@@ -10,7 +10,10 @@ use crate::{diff, output};
 
 /// Changes that are made together, once all of them are known.
 #[derive(Default)]
-pub(super) struct Plan(Vec<Change>);
+pub(super) struct Plan {
+    changes: Vec<Change>,
+    notes: Vec<String>,
+}
 
 struct Change {
     path: PathBuf,
@@ -26,7 +29,11 @@ impl Plan {
     /// If another file is in its place.
     pub(super) fn create(&mut self, path: &Path, name: &str, text: &str) -> anyhow::Result<()> {
         if !path.exists() {
-            self.0.push(Change { path: path.to_owned(), old: None, new: rustfmt::items(text) });
+            self.changes.push(Change {
+                path: path.to_owned(),
+                old: None,
+                new: rustfmt::items(text),
+            });
         } else if !Source::read(path)?.mentions(name) {
             bail!("{} exists and has no {name}\nhint: choose another name", path.display());
         }
@@ -38,8 +45,13 @@ impl Plan {
         if !path.exists() {
             let rust = path.extension().is_some_and(|it| it == "rs");
             let new = if rust { rustfmt::items(text) } else { text.to_owned() };
-            self.0.push(Change { path: path.to_owned(), old: None, new });
+            self.changes.push(Change { path: path.to_owned(), old: None, new });
         }
+    }
+
+    /// Prints a line after the changes, if there are any.
+    pub(super) fn note(&mut self, line: String) {
+        self.notes.push(line);
     }
 
     /// Changes a file, if something was inserted.
@@ -47,7 +59,7 @@ impl Plan {
         let path = source.path.clone();
         let (old, new) = source.finish();
         if old != new {
-            self.0.push(Change { path, old: Some(old), new });
+            self.changes.push(Change { path, old: Some(old), new });
         }
     }
 
@@ -56,14 +68,14 @@ impl Plan {
     /// # Errors
     /// If a file cannot be written.
     pub(super) fn finish(self, what: &str, dry_run: bool) -> anyhow::Result<()> {
-        if self.0.is_empty() {
+        if self.changes.is_empty() {
             output::progress(&format!("Nothing to do: {what} already exists."));
             return Ok(());
         }
         if dry_run {
-            return output::print(&self.0.iter().map(Change::diff).collect::<String>());
+            return output::print(&self.changes.iter().map(Change::diff).collect::<String>());
         }
-        for Change { path, old, new } in &self.0 {
+        for Change { path, old, new } in &self.changes {
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent)
                     .with_context(|| format!("cannot create {}", parent.display()))?;
@@ -73,6 +85,7 @@ impl Plan {
             let verb = if old.is_some() { "Changed" } else { "Created" };
             output::progress(&format!("{verb} {}", path.display()));
         }
+        self.notes.iter().for_each(|line| output::progress(line));
         output::progress(&format!("Added {what}."));
         Ok(())
     }

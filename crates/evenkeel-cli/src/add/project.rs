@@ -7,6 +7,8 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
 
 use super::builtin;
+use super::plan::Plan;
+use super::sample::Sample;
 use super::source::Source;
 
 /// A project as `evenkeel new` creates it.
@@ -59,6 +61,10 @@ pub(super) struct Resolved {
     pub(super) path: String,
     /// The type.
     pub(super) root: String,
+    /// The constant `SAMPLE` of a test with a valid object. None for a kind of the project without a
+    /// sample.
+    sample: Option<String>,
+    custom: bool,
 }
 
 impl Project {
@@ -113,25 +119,68 @@ impl Project {
     /// If the kind is unknown.
     pub(super) fn resolve(&self, kind: &str) -> anyhow::Result<Resolved> {
         if let Some(custom) = self.custom(kind) {
+            let sample = Sample::find(&self.directory, custom);
             return Ok(Resolved {
                 path: format!("crate::{}", custom.path()),
                 root: custom.root.clone(),
+                sample: sample.map(|it| format!("include_str!(\"../samples/{}\")", it.file)),
+                custom: true,
             });
         }
-        match builtin::path(kind) {
-            Some(path) => Ok(Resolved { path, root: kind.to_owned() }),
+        match builtin::find(kind) {
+            Some((path, sample)) => Ok(Resolved {
+                path,
+                root: kind.to_owned(),
+                sample: Some(format!("\"\\\n{sample}\"")),
+                custom: false,
+            }),
             None => bail!("{}", self.unknown(kind, " or of Kubernetes")),
         }
+    }
+
+    /// Adds the test of a controller or webhook, unless there is one.
+    pub(super) fn add_test(&self, plan: &mut Plan, object: &Resolved, module: &str, text: &str) {
+        let Some(sample) = &object.sample else {
+            let (root, module) = (&object.root, format!("tests/{module}.rs"));
+            plan.note(format!("samples/ has no file with one {root}, so {module} is not added."));
+            return;
+        };
+        let library = &*self.library;
+        let path = match object.path.strip_prefix("crate::") {
+            Some(path) => format!("{library}::{path}"),
+            None => object.path.clone(),
+        };
+        let install = match object.custom {
+            true => format!("\n    cluster.install::<{}>().await.unwrap();", object.root),
+            false => String::new(),
+        };
+        let text = text
+            .replace("{{use}}", &format!("use {path};"))
+            .replace("{{Kind}}", &object.root)
+            .replace("{{crate}}", library)
+            .replace("{{package}}", &self.package)
+            .replace("{{module}}", module)
+            .replace("{{install}}", &install)
+            .replace("{{sample}}", &format!("const SAMPLE: &str = {sample};"));
+        plan.create_missing(&self.directory.join(format!("tests/{module}.rs")), &text);
     }
 
     /// Returns the message about an unknown kind.
     pub(super) fn unknown(&self, kind: &str, or: &str) -> String {
         let mut known: Vec<&str> = self.kinds.iter().map(|it| &*it.kind).collect();
         known.dedup();
+        // Kinds are often written in lower case, or in the plural, as for kubectl.
+        let singular = kind.strip_suffix('s').unwrap_or(kind);
+        let meant = |it: &&str| [kind, singular].iter().any(|name| name.eq_ignore_ascii_case(it));
+        let builtin = || builtin::names().filter(|_| !or.is_empty()).find(meant);
+        let hint = match known.iter().copied().find(meant).or_else(builtin) {
+            Some(meant) => format!("kinds are written as in manifests: {meant}"),
+            None => format!("`evenkeel add kind {kind}` adds it"),
+        };
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         format!(
             "{kind} is not a kind of this project{or}; the kinds of the project: {known}\n\
-             hint: `evenkeel add kind {kind}` adds it"
+             hint: {hint}"
         )
     }
 

@@ -6,6 +6,7 @@ use clap::Args;
 use super::kind::child;
 use super::plan::Plan;
 use super::project::{CustomKind, Project};
+use super::sample::Sample;
 use super::source::{Call, Source};
 use super::{Output, rustfmt};
 use crate::new::names::{is_version, snake_case};
@@ -65,6 +66,11 @@ pub(super) fn run(command: &Version) -> anyhow::Result<()> {
     source.add_module(version)?;
     add_spoke(&mut source, hub, &function, version)?;
     plan.create_missing(&test_file, &test);
+    let sample = Sample::find(&project.directory, hub);
+    if let Some(text) = sample.and_then(|it| it.in_version(hub, version)) {
+        let file = format!("samples/{}_{version}.yaml", snake_case(&kind));
+        plan.create_missing(&project.directory.join(file), &text);
+    }
     if !project.lib.mentions(&function) {
         project.lib.add_registration(&format!("{{manager}}.conversion({conversion}())?;"))?;
     }

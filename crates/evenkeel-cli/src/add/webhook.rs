@@ -8,6 +8,7 @@ use super::{Output, use_declaration};
 use crate::new::names::snake_case;
 
 const TEMPLATE: &str = include_str!("../../templates/add/webhook.rs.tmpl");
+const TEST: &str = include_str!("../../templates/add/webhook_test.rs.tmpl");
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -35,6 +36,8 @@ pub(super) fn run(command: &Webhook) -> anyhow::Result<()> {
             .replace("{{Kind}}", &object.root)
             .replace("{{Type}}", &validator);
         plan.create(&project.directory.join(format!("src/{module}.rs")), &validator, &text)?;
+        let test = TEST.replace("{{Type}}", &validator);
+        project.add_test(&mut plan, &object, &module, &test);
         project.lib.add_module(&module)?;
         let path = Project::in_root(&object.path);
         project.lib.add_registration(&format!(

@@ -110,7 +110,46 @@ fn everything_is_inserted_once() {
             "        .crd::<web_operator::api::certificate::v1alpha1::Certificate>()",
         ];
         assert_eq!(crds, expected);
+        let package = project.join(if layout == ["--workspace"] { "operator" } else { "" });
+        for (test, text) in [
+            ("certificate", "Certificate"),
+            ("certificate_conversion", "api::certificate::certificate_conversion()"),
+            ("certificate_webhook", "include_str!(\"../samples/certificate.yaml\")"),
+            ("node_labels", "kind: Node\n"),
+            ("website_backup", "include_str!(\"../samples/website.yaml\")"),
+            ("website_conversion", "api::website_conversion()"),
+            ("website_webhook", "cluster.install::<Website>()"),
+        ] {
+            let test = std::fs::read_to_string(package.join(format!("tests/{test}.rs"))).unwrap();
+            assert!(test.contains(text), "{text}: {test}");
+        }
+        let sample = |name: &str| std::fs::read_to_string(package.join("samples").join(name));
+        let other = sample("website.yaml").unwrap().replace("/v1\n", "/v2\n");
+        let other = other.replace("name: sample\n", "name: sample-v2\n");
+        assert_eq!(sample("website_v2.yaml").unwrap(), other);
+        assert!(sample("certificate_v1alpha1.yaml").is_ok());
     }
+}
+
+#[test]
+fn tests_need_a_sample_that_can_be_found() {
+    let dir = TempDir::new("add-sample");
+    let project = project(&dir, &[]);
+    let sample = project.join("samples/website.yaml");
+    let text = std::fs::read_to_string(&sample).unwrap();
+    // Two objects in a file, and one that is written in another way.
+    std::fs::write(&sample, format!("{text}---\n{text}")).unwrap();
+    let output = run(&project, &["add", "webhook", "Website"]).success();
+    assert!(output.stderr.contains("samples/ has no file with one Website"), "{output:?}");
+    assert!(!project.join("tests/website_webhook.rs").exists());
+    let flow =
+        "{kind: Website, apiVersion: example.com/v1, metadata: {name: 'sample'}, spec: {}}\n";
+    std::fs::write(project.join("samples/other.yaml"), flow).unwrap();
+    run(&project, &["add", "controller", "website-backup", "--kind", "Website"]).success();
+    run(&project, &["add", "version", "Website", "v2"]).success();
+    let test = std::fs::read_to_string(project.join("tests/website_backup.rs")).unwrap();
+    assert!(test.contains("samples/other.yaml"), "{test}");
+    assert!(!project.join("samples/website_v2.yaml").exists());
 }
 
 #[test]
@@ -149,6 +188,8 @@ fn misuse_is_explained() {
         (&["kind", "Loop"], "the keyword loop of Rust"),
         (&["kind", "Backup"], "src/backup.rs exists"),
         (&["webhook", "Gateway"], "the kinds of the project: Website, Certificate"),
+        (&["webhook", "pods"], "kinds are written as in manifests: Pod\n"),
+        (&["version", "website", "v2"], "kinds are written as in manifests: Website\n"),
         (&["controller", "a", "--kind", "Gateway"], "not a kind of this project or of Kubernetes"),
         (&["controller", "a b", "--kind", "Website"], "an example is website-backup"),
         (&["controller", "loop", "--kind", "Website"], "a keyword of Rust"),
