@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::explore::{self, Coverage, Tier};
 use crate::oracle::{self, Oracle, Violation};
-use crate::plan::Plan;
+use crate::plan::{At, Plan};
 use crate::report::{Finding, Report};
 use crate::simulation::{Config, Simulation};
 use crate::world::{self, Run};
@@ -43,6 +43,7 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     let mut report = Report::new(&whole.name);
     report.coverage.writes =
         calm.requests.writes.iter().filter(|write| write.revision.is_some()).count();
+    report.coverage.calls = calm.requests.calls.len();
     report.coverage.watched = calm.requests.watches.len();
     if simulation.tier > Tier::T0 {
         let properties = crate::workload::schema::properties(&whole.crds, &whole.workload);
@@ -89,6 +90,10 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     let found =
         found.or_else(|| search_upgrade(worlds, simulation, &calm, deadline, &mut report.coverage));
     report.coverage.found = found.is_some();
+    let pairs = explore::cancelling_pairs(&calm);
+    report.coverage.pairs = pairs.len();
+    let gaps = &report.coverage.gaps;
+    report.coverage.pairs_hit = pairs.iter().filter(|at| gaps.contains(at)).count();
     if let Some((plan, violation)) = found {
         // An upgrade is compared with another workload.
         let (plan, violations, trace) = match plan.workload.contains(&crate::Step::Upgrade) {
@@ -155,8 +160,7 @@ fn search(
         let plan = &plans[index];
         let run = world::run(worlds.reduced, plan);
         if run.unused.is_empty() {
-            let places = plan.faults.iter().filter(|fault| !fault.at.is_event());
-            hit.lock().extend(places.map(|fault| fault.at.clone()));
+            hit.lock().extend(plan.faults.iter().map(|it| (it.at.clone(), it.effect)));
         } else {
             missed.fetch_add(1, Ordering::Relaxed);
         }
@@ -171,8 +175,15 @@ fn search(
     coverage.plans += plans.len();
     coverage.run += run;
     coverage.missed += missed.into_inner();
-    let writes_hit = hit.into_inner().iter().filter(|at| at.verb != "watch").count();
-    coverage.writes_hit = coverage.writes_hit.max(writes_hit);
+    let hit = hit.into_inner();
+    let gaps = hit.iter().filter(|(_, effect)| *effect == crate::Effect::Gap);
+    coverage.gaps.extend(gaps.map(|(at, _)| at.clone()));
+    let places: BTreeSet<&At> = hit.iter().map(|(at, _)| at).collect();
+    let is_write = |at: &&&At| !matches!(&*at.verb, "event" | "review" | "watch");
+    let (calls, writes): (Vec<&At>, Vec<&At>) =
+        places.iter().filter(is_write).partition(|at| at.is_call());
+    coverage.writes_hit = coverage.writes_hit.max(writes.len());
+    coverage.calls_hit = coverage.calls_hit.max(calls.len());
     found.into_inner().map(|(index, violation)| (plans[index].clone(), violation))
 }
 

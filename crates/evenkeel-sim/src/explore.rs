@@ -4,6 +4,9 @@ mod singles;
 
 mod exhaustive;
 
+mod cancelling;
+
+use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +16,7 @@ use evenkeel_types::random::SplitMix64;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+pub(crate) use cancelling::cancelling_pairs;
 pub use exhaustive::Exhaustive;
 pub(crate) use exhaustive::{exhaustive, is_small};
 pub(crate) use singles::{Singles, handovers, singles};
@@ -89,6 +93,17 @@ pub struct Coverage {
     pub writes: usize,
     /// Those at which a fault happened.
     pub writes_hit: usize,
+    /// Calls of the application in the calm run.
+    pub calls: usize,
+    /// Those at which a fault happened.
+    pub calls_hit: usize,
+    /// Pairs of events of which the second one cancels the first.
+    pub pairs: usize,
+    /// Those whose first event was missed in a plan.
+    pub pairs_hit: usize,
+    /// The events that were missed.
+    #[serde(skip)]
+    pub(crate) gaps: BTreeSet<At>,
     /// Resources that the operator watches.
     pub watched: usize,
     /// Plans whose faults did not all happen.
@@ -116,6 +131,12 @@ impl fmt::Display for Coverage {
             "{} of {} plans run in {:.1} s; {} of {} writes hit; {} watched resources",
             self.run, self.plans, self.seconds, self.writes_hit, self.writes, self.watched
         )?;
+        if self.pairs > 0 {
+            write!(f, "; {} of {} cancelling pairs of events hit", self.pairs_hit, self.pairs)?;
+        }
+        if self.calls > 0 {
+            write!(f, "; {} of {} calls of the application hit", self.calls_hit, self.calls)?;
+        }
         if self.workloads > 0 {
             let Self { workloads, properties, properties_changed, .. } = self;
             write!(

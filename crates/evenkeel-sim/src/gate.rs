@@ -3,6 +3,8 @@
 
 mod call;
 
+mod application;
+
 mod service;
 
 mod faults;
@@ -20,6 +22,7 @@ mod stream;
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -29,7 +32,6 @@ use evenkeel::BoxError;
 use evenkeel_apiserver::Service;
 use evenkeel_cluster::Cluster;
 use evenkeel_types::watch;
-use http::Request;
 use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -43,7 +45,8 @@ pub(crate) use leases::{Breach, Replica};
 use service::OperatorService;
 pub(crate) use webhooks::Reviews;
 
-use crate::plan::Fault;
+use crate::application::Stub;
+use crate::plan::{At, Fault};
 use crate::state;
 use crate::trace::{Lane, Recorder};
 use crate::user::User;
@@ -103,10 +106,14 @@ pub(crate) struct Requests {
     pub(crate) watches: BTreeMap<String, u32>,
     /// Reviews by the operator's webhooks, by resource.
     pub(crate) reviews: BTreeMap<String, u32>,
+    /// Calls of the application.
+    pub(crate) calls: Vec<At>,
     /// Writes of replicas that were not the leader any more.
     pub(crate) breaches: Vec<Breach>,
     /// Requests from other threads, and from tasks of an incarnation that has ended.
     pub(crate) escaped: BTreeSet<String>,
+    /// Requests for a poisoned object when attempts must have become rare.
+    pub(crate) late_attempts: usize,
     pub(crate) count: usize,
 }
 
@@ -126,6 +133,10 @@ struct State {
     writers: BTreeMap<String, BTreeSet<(u32, bool)>>,
     /// The number of watches so far.
     watches: u64,
+    /// The watches that are open, by resource.
+    open_watches: BTreeMap<String, usize>,
+    /// The replica that holds the lease.
+    holder: String,
     step: usize,
     /// The revision at the start of the step, for stale lists.
     step_revision: u64,
@@ -163,6 +174,8 @@ pub(crate) struct Gate {
     /// The API server with the identity of the operator.
     server: Service,
     user: User,
+    /// What the operator manages besides objects of the API server.
+    application: Option<Arc<dyn Stub>>,
     recorder: Recorder,
     /// The only thread of the run.
     thread: ThreadId,
@@ -176,6 +189,7 @@ impl Gate {
     pub(crate) fn new(
         cluster: Arc<Cluster>,
         server: Service,
+        application: Option<Arc<dyn Stub>>,
         recorder: Recorder,
         faults: &[Fault],
     ) -> (Arc<Self>, mpsc::Receiver<Command>) {
@@ -190,6 +204,8 @@ impl Gate {
             replicas: BTreeMap::new(),
             writers: BTreeMap::new(),
             watches: 0,
+            open_watches: BTreeMap::new(),
+            holder: String::new(),
             step: 0,
             step_revision: cluster.server().revision(),
             stale_lists: None,
@@ -202,6 +218,7 @@ impl Gate {
             user: User::new(cluster.server().service()),
             cluster,
             server,
+            application,
             recorder,
             thread: thread::current().id(),
             state: Mutex::new(state),
@@ -255,14 +272,31 @@ impl Gate {
     }
 
     pub(crate) fn take_requests(&self) -> Requests {
-        std::mem::take(&mut self.state.lock().requests)
+        let mut state = self.state.lock();
+        state.requests.late_attempts = state.conditions.late_attempts();
+        std::mem::take(&mut state.requests)
     }
 
-    /// Returns the number of a new watch.
-    fn number_watch(&self) -> u64 {
+    /// Notes a new watch; returns its number.
+    fn open_watch(&self, resource: &str) -> u64 {
         let mut state = self.state.lock();
+        *state.open_watches.entry(resource.to_owned()).or_default() += 1;
         state.watches += 1;
         state.watches
+    }
+
+    /// Notes the end of a watch.
+    fn end_watch(&self, resource: &str) {
+        if let Some(open) = self.state.lock().open_watches.get_mut(resource) {
+            *open = open.saturating_sub(1);
+        }
+    }
+
+    /// Returns the number of open watches by resource, except those of leases.
+    pub(crate) fn open_watches(&self) -> BTreeMap<String, usize> {
+        let state = self.state.lock();
+        let watches = state.open_watches.iter().filter(|(resource, _)| !is_auxiliary(resource));
+        watches.map(|(resource, open)| (resource.clone(), *open)).collect()
     }
 
     fn is_open(&self, incarnation: u32) -> bool {
@@ -297,21 +331,20 @@ impl Gate {
     }
 
     /// Notes a request from another thread than that of the run.
-    fn note_thread<B>(&self, request: &Request<B>) {
+    fn note_thread(&self, request: impl fmt::Display) {
         let current = thread::current();
         if current.id() != self.thread {
             let name = current.name().unwrap_or("without a name");
-            let text = format!("{} {} from thread {name}", request.method(), request.uri().path());
+            let text = format!("{request} from thread {name}");
             self.state.lock().requests.escaped.insert(text);
         }
     }
 
     /// Notes a request of an incarnation that has ended.
-    fn note_escape<B>(&self, incarnation: u32, request: &Request<B>) {
+    fn note_escape(&self, incarnation: u32, request: impl fmt::Display) {
         let mut state = self.state.lock();
         if state.ended.contains(&incarnation) {
-            let (method, path) = (request.method(), request.uri().path());
-            let text = format!("{method} {path} from a task that outlived its manager");
+            let text = format!("{request} from a task that outlived its manager");
             state.requests.escaped.insert(text);
         }
     }

@@ -30,6 +30,8 @@ mod world;
 
 mod gate;
 
+mod application;
+
 mod user;
 
 // What a run consists of, and what it has shown.
@@ -45,12 +47,13 @@ mod oracle;
 
 mod report;
 
+pub use application::{Application, ApplicationHandle, CallError};
 pub use explore::{Coverage, Exhaustive, Tier};
 pub use manual::World;
 pub use oracle::{Oracle, Violation};
 pub use plan::{At, Effect, Fault, Plan};
 pub use report::{BugClass, Finding, Report};
-pub use simulation::{Simulation, operator};
+pub use simulation::{Simulation, operator, operator_with};
 pub use trace::{Lane, TraceEvent};
 pub use workload::{ObjectRef, Step};
 

@@ -1,5 +1,7 @@
 //! The oracles: what must hold in every run, whatever faults happen.
 
+mod expected;
+
 mod isolation;
 
 mod lifecycle;
@@ -44,6 +46,8 @@ pub enum Oracle {
     Status,
     /// The number of writes is bounded.
     WriteBudget,
+    /// Another reconcile leaves no task and no watch behind.
+    Leaks,
     /// Nothing panics, and the manager runs.
     Panics,
     /// A replica that has lost its lease writes nothing.
@@ -76,6 +80,7 @@ impl Oracle {
             Self::Deletion => "a deletion never completes",
             Self::Status => "the status claims what is not true",
             Self::WriteBudget => "the operator does not stop writing",
+            Self::Leaks => "each reconcile leaves something behind",
             Self::Panics => "the operator panics or ends",
             Self::Leadership => "a replica writes after it has lost its lease",
             Self::Isolation => "an object that fails delays others",
@@ -191,6 +196,7 @@ pub(crate) fn violations(
         if let Some(calm) = calm {
             rest::convergence(run, calm, &mut violations);
             isolation::isolation(plan, run, calm, &mut violations);
+            isolation::delays(plan, run, &mut violations);
             lifecycle::counts(config, plan, run, calm, &mut violations);
             lifecycle::replacements(run, calm, &mut violations);
             lifecycle::budget(plan, run, calm, &mut violations);
@@ -198,8 +204,10 @@ pub(crate) fn violations(
         let workload = if plan.workload.is_empty() { &config.workload } else { &plan.workload };
         if calm.is_none() {
             transition::transitions(workload, run, &mut violations);
+            expected::samples(config, plan, run, &mut violations);
         }
         rest::idempotency(run, &mut violations);
+        rest::leaks(run, calm, &mut violations);
         rest::deletions(run, &mut violations);
         rest::leftovers(run, &mut violations);
         lifecycle::ownership(run, &mut violations);

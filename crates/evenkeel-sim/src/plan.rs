@@ -70,7 +70,8 @@ pub struct Fault {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct At {
-    /// The verb of a request as in RBAC, `apply` for a server-side apply, or `event`.
+    /// The verb of a request as in RBAC, `apply` for a server-side apply, `event` for a watch event,
+    /// `review` for a review by a webhook of the operator, or `call` for a call of the application.
     pub verb: String,
     /// The resource with its group, and its subresource if any: `deployments.apps`,
     /// `appservices.apps.example.com/status`.
@@ -125,6 +126,11 @@ impl At {
     pub fn new(verb: &str, resource: &str, object: &str, nth: u32) -> Self {
         let [verb, resource, object] = [verb, resource, object].map(str::to_owned);
         Self { verb, resource, object, nth }
+    }
+
+    /// Whether this is a call of the application.
+    pub(crate) fn is_call(&self) -> bool {
+        self.verb == "call" || self.resource.ends_with("/proxy")
     }
 
     /// Whether this is the delivery of a watch event.

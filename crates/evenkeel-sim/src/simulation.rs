@@ -10,8 +10,10 @@ use evenkeel_apiserver::PolicyRule;
 use evenkeel_cluster::ClusterOptions;
 use k8s_openapi::api::rbac::v1;
 use kube::CustomResourceExt;
+use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::application::{Application, ApplicationHandle, Link, MakeStub, Stub};
 use crate::explore::Tier;
 use crate::oracle::{self, Oracle};
 use crate::plan::{Effect, Plan};
@@ -19,7 +21,7 @@ use crate::report::Report;
 use crate::workload::{self, ObjectRef, Step};
 use crate::{check, explore, fail, world};
 
-type Build = dyn Fn(&Manager) -> Result<(), BoxError> + Send + Sync;
+type Build = dyn Fn(&Manager, &Link) -> Result<(), BoxError> + Send + Sync;
 type Invariant = dyn Fn(&[Value]) -> Result<(), String> + Send + Sync;
 
 /// What every run has in common.
@@ -29,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) build: Arc<Build>,
     /// The previous version of the operator.
     pub(crate) previous: Option<Arc<Build>>,
+    /// What the operator manages besides objects of the API server.
+    pub(crate) application: Option<Arc<MakeStub>>,
     pub(crate) cluster: ClusterOptions,
     pub(crate) seed: u64,
     pub(crate) crds: Vec<Value>,
@@ -76,12 +80,40 @@ pub fn operator<T, E: Into<BoxError>>(
     name: &str,
     build: impl Fn(&Manager) -> Result<T, E> + Send + Sync + 'static,
 ) -> Simulation {
-    let build = move |manager: &Manager| build(manager).map(drop).map_err(Into::into);
+    let build = move |manager: &Manager, _: &Link| build(manager).map(drop).map_err(Into::into);
+    simulation(name, Arc::new(build), None)
+}
+
+/// Like [`operator`], with an [`Application`] that the operator manages. `application` makes the one
+/// of each run.
+pub fn operator_with<A: Application, T, E: Into<BoxError>>(
+    name: &str,
+    application: impl Fn() -> A + Send + Sync + 'static,
+    build: impl Fn(&Manager, ApplicationHandle<A>) -> Result<T, E> + Send + Sync + 'static,
+) -> Simulation {
+    let make = move || Arc::new(Mutex::new(application())) as Arc<dyn Stub>;
+    simulation(name, with_application(build), Some(Arc::new(make)))
+}
+
+/// Returns a build function that gets the application.
+fn with_application<A: Application, T, E: Into<BoxError>>(
+    build: impl Fn(&Manager, ApplicationHandle<A>) -> Result<T, E> + Send + Sync + 'static,
+) -> Arc<Build> {
+    Arc::new(move |manager: &Manager, link: &Link| {
+        let Some(application) = link.handle::<A>() else {
+            return Err("the simulation has no application of this type".into());
+        };
+        build(manager, application).map(drop).map_err(Into::into)
+    })
+}
+
+fn simulation(name: &str, build: Arc<Build>, application: Option<Arc<MakeStub>>) -> Simulation {
     Simulation {
         config: Config {
             name: name.to_owned(),
-            build: Arc::new(build),
+            build,
             previous: None,
+            application,
             cluster: ClusterOptions::default(),
             seed: 1,
             crds: Vec::new(),
@@ -154,8 +186,17 @@ impl Simulation {
         mut self,
         build: impl Fn(&Manager) -> Result<T, E> + Send + Sync + 'static,
     ) -> Self {
-        let build = move |manager: &Manager| build(manager).map(drop).map_err(Into::into);
+        let build = move |manager: &Manager, _: &Link| build(manager).map(drop).map_err(Into::into);
         self.config.previous = Some(Arc::new(build));
+        self
+    }
+
+    /// Like [`Simulation::previous`], for an operator with an application: see [`operator_with`].
+    pub fn previous_with<A: Application, T, E: Into<BoxError>>(
+        mut self,
+        build: impl Fn(&Manager, ApplicationHandle<A>) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Self {
+        self.config.previous = Some(with_application(build));
         self
     }
 

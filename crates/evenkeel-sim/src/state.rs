@@ -18,6 +18,9 @@ pub(crate) const TOUCHED: &str = "sim.evenkeel.dev/touched";
 /// The annotation that a webhook of another owner sets.
 pub(crate) const MUTATED: &str = "sim.evenkeel.dev/mutated";
 
+/// The path of what the operator manages besides objects.
+pub(crate) const APPLICATION: &str = "application";
+
 /// The prefix of the name of the volume that has the token of a pod.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
@@ -96,8 +99,8 @@ pub(crate) fn is_ignored(resource: &str) -> bool {
 
 impl State {
     /// Returns the state of these objects, except those that have not changed since revision
-    /// `start`: they belong to the cluster itself.
-    pub(crate) fn of(objects: &[StoredObject], start: u64) -> Self {
+    /// `start`: they belong to the cluster itself; and of the application.
+    pub(crate) fn of(objects: &[StoredObject], start: u64, application: Option<&Value>) -> Self {
         let decoded: Vec<Decoded> = objects
             .iter()
             .filter(|object| object.revision > start && !is_ignored(&object.resource))
@@ -117,6 +120,11 @@ impl State {
                 let path = if number == 0 { path.clone() } else { format!("{path} ({number})") };
                 state.insert(path, object);
             }
+        }
+        if let Some(application) = application {
+            let mut value = application.clone();
+            mask(&mut value, &Value::Null, &names);
+            state.insert(APPLICATION.to_owned(), value);
         }
         Self(state)
     }

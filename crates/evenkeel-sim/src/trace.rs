@@ -37,10 +37,15 @@ pub enum Lane {
     Cache,
     /// Requests and reconciles of the operator, its crashes and restarts.
     Operator,
+    /// The lease: which replica holds it.
+    Leader,
+    /// Calls of what the operator manages besides objects of the API server.
+    Application,
 }
 
 impl Lane {
-    pub(crate) const ALL: [Self; 4] = [Self::User, Self::Server, Self::Cache, Self::Operator];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::User, Self::Server, Self::Cache, Self::Operator, Self::Leader, Self::Application];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -48,6 +53,8 @@ impl Lane {
             Self::Server => "server",
             Self::Cache => "cache",
             Self::Operator => "operator",
+            Self::Leader => "leader",
+            Self::Application => "application",
         }
     }
 }
@@ -111,7 +118,7 @@ pub(crate) fn render(events: &[TraceEvent]) -> String {
     for event in events {
         let mark = if event.fault { '!' } else { ' ' };
         let seconds = event.at.as_secs_f64();
-        let _ = writeln!(text, "{mark} {seconds:>9.3}s  {:<8}  {}", event.lane.name(), event.text);
+        let _ = writeln!(text, "{mark} {seconds:>9.3}s  {:<11}  {}", event.lane.name(), event.text);
     }
     text
 }

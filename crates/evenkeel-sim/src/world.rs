@@ -11,6 +11,7 @@ mod logs;
 mod schedule;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ use schedule::Schedule;
 use crate::gate::{Command, Gate, Requests};
 use crate::plan::{Effect, Fault, Plan};
 use crate::simulation::Config;
-use crate::state::{self, Decoded, State};
+use crate::state::{self, Decoded, Difference, State};
 use crate::trace::{Lane, Recorder, TraceEvent};
 use crate::user::{Refused, User};
 use crate::workload::{ObjectRef, Step};
@@ -87,6 +88,10 @@ pub(crate) struct Run {
     pub(crate) reconciled: Vec<Reconciled>,
     /// Writes of the operator when every object was reconciled once more at rest, with their index.
     pub(crate) idle_writes: std::ops::Range<usize>,
+    /// What changed in the application meanwhile.
+    pub(crate) idle_changes: Vec<Difference>,
+    /// Tasks, and watches by resource, before and after it.
+    pub(crate) idle_counts: [Counts; 2],
     /// Faults that did not happen.
     pub(crate) unused: Vec<Fault>,
     /// Steps that the server rejected.
@@ -105,6 +110,14 @@ pub(crate) struct Run {
     pub(crate) decisions: Vec<Decision>,
     /// Objects that are being deleted at the end of a step, with the step.
     pub(crate) terminating: Vec<(usize, String)>,
+}
+
+/// What an operator holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) tasks: usize,
+    /// Open watches by resource.
+    pub(crate) watches: BTreeMap<String, usize>,
 }
 
 /// Why a run ended early.
@@ -171,6 +184,8 @@ pub(crate) struct World<'a> {
     /// The revision before the operator was started.
     start: u64,
     revision: u64,
+    /// The state of the application when it was last seen.
+    application: Option<Value>,
     step: usize,
     run: Run,
 }
@@ -200,7 +215,9 @@ impl<'a> World<'a> {
         }
         let identity = Identity::authenticated(config.user(), ["system:masters"]);
         let server = cluster.server().service_as(identity);
-        let (gate, commands) = Gate::new(cluster.clone(), server, recorder.clone(), &plan.faults);
+        let application = config.application.as_ref().map(|make| make());
+        let (gate, commands) =
+            Gate::new(cluster.clone(), server, application, recorder.clone(), &plan.faults);
         gate.set_canaries(config.canaries());
         if plan.schedule.is_some() {
             gate.hold_all();
@@ -218,6 +235,8 @@ impl<'a> World<'a> {
             emptied: None,
             reconciled: Vec::new(),
             idle_writes: 0..0,
+            idle_changes: Vec::new(),
+            idle_counts: [Counts::default(), Counts::default()],
             unused: Vec::new(),
             rejected: Vec::new(),
             aborted: None,
@@ -246,6 +265,7 @@ impl<'a> World<'a> {
             is_previous: plan.workload.contains(&Step::Upgrade),
             start: revision,
             revision,
+            application: None,
             step: 0,
             run,
         })
@@ -303,7 +323,7 @@ impl<'a> World<'a> {
         }
         self.rest().await?;
         // Objects of before, too: the operator may change them.
-        self.run.baseline = State::of(&self.cluster.server().stored_objects(), 0);
+        self.run.baseline = self.state_since(0);
         Ok(())
     }
 
@@ -361,14 +381,16 @@ impl<'a> World<'a> {
 
     /// Records the commits since the last call; returns whether one is significant.
     fn collect(&mut self) -> bool {
+        let application = self.gate.application().map(|it| it.state());
+        let mut significant = application != self.application;
+        self.application = application;
         let server = self.cluster.server();
         let current = server.revision();
         if current == self.revision {
-            return false;
+            return significant;
         }
         let commits = server.commits_after(self.revision);
         self.revision = current;
-        let mut significant = false;
         for commit in commits.iter().filter(|commit| !state::is_ignored(&commit.object.resource)) {
             significant = true;
             self.record(commit);
@@ -417,7 +439,13 @@ impl<'a> World<'a> {
     }
 
     fn state(&self) -> State {
-        State::of(&self.cluster.server().stored_objects(), self.start)
+        self.state_since(self.start)
+    }
+
+    /// Returns the state of what has changed since a revision.
+    fn state_since(&self, revision: u64) -> State {
+        let application = self.gate.application().map(|it| it.state());
+        State::of(&self.cluster.server().stored_objects(), revision, application.as_ref())
     }
 
     /// Returns the objects that have changed since the operator was started.
@@ -465,6 +493,8 @@ impl<'a> World<'a> {
     /// Reconciles every object once more, and notes what the operator writes.
     async fn check_idle(&mut self) -> Result<(), Abort> {
         let before = self.gate.writes_so_far();
+        let application = self.gate.application().map(|it| it.state());
+        self.run.idle_counts[0] = self.counts();
         self.recorder.record(Lane::Operator, "every object is reconciled once more");
         for object in self.changed_objects() {
             let decoded = Decoded::of(&object);
@@ -479,7 +509,18 @@ impl<'a> World<'a> {
         }
         self.rest().await?;
         self.run.idle_writes = before..self.gate.writes_so_far();
+        self.run.idle_counts[1] = self.counts();
+        let state = |value: Option<&Value>| State::of(&[], 0, value);
+        let after = self.gate.application().map(|it| it.state());
+        let changes = state(after.as_ref()).differences(&state(application.as_ref()));
+        self.run.idle_changes = changes;
         Ok(())
+    }
+
+    /// Returns what must not grow at rest.
+    fn counts(&self) -> Counts {
+        let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        Counts { tasks, watches: self.gate.open_watches() }
     }
 
     /// Deletes the objects of the workload.

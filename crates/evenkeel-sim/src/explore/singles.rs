@@ -10,6 +10,9 @@ use crate::world::Run;
 /// Events of a resource at which faults happen.
 const EVENTS: u32 = 12;
 
+/// Calls of one operation for an object at which faults happen.
+const CALLS: u32 = 4;
+
 /// The faults of a calm run, and how many were left out.
 pub(crate) struct Singles {
     pub(crate) faults: Vec<Fault>,
@@ -41,6 +44,8 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
             faults.push(Fault::new(at(), Effect::Gap));
         }
     }
+    let pairs = super::cancelling_pairs(calm);
+    faults.extend(pairs.into_iter().map(|at| Fault::new(at, Effect::Gap)));
     for (at, write) in &writes {
         if created(write) {
             faults.push(Fault::new(at.clone(), Effect::DeleteObject));
@@ -48,6 +53,7 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
     }
     on_all(Effect::StaleRestart, &mut faults);
     let pruned = crashes_before(&writes, &mut faults);
+    calls(calm, &mut faults);
     on_all(Effect::Reject(500), &mut faults);
     poisons(config, &writes, &mut faults);
     watches(calm, &mut faults);
@@ -93,6 +99,21 @@ fn poisons(config: &Config, writes: &[(At, &Write)], faults: &mut Vec<Fault>) {
         if !at.object.is_empty() && seen.insert(write.object()) {
             faults.push(Fault::new(at.clone(), Effect::Poison(300)));
         }
+    }
+}
+
+/// Adds faults of calls of the application.
+fn calls(calm: &Run, faults: &mut Vec<Fault>) {
+    let effects = [
+        Effect::CrashAfter,
+        Effect::LoseResponse,
+        Effect::Reject(503),
+        Effect::CrashBefore,
+        Effect::Pause(40),
+    ];
+    for effect in effects {
+        let places = calm.requests.calls.iter().filter(|at| at.nth <= CALLS);
+        faults.extend(places.map(|at| Fault::new(at.clone(), effect)));
     }
 }
 

@@ -3,6 +3,7 @@
 use http::{Method, Request, header};
 
 use crate::plan::At;
+use crate::workload::ObjectRef;
 
 /// A request of the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +78,32 @@ impl Call {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             path: object_path.to_owned(),
+        })
+    }
+
+    /// Returns a call of the application.
+    pub(crate) fn of_application(operation: &str, object: &str) -> Self {
+        Self {
+            verb: "call",
+            resource: operation.to_owned(),
+            namespace: String::new(),
+            name: object.to_owned(),
+            path: String::new(),
+        }
+    }
+
+    /// Returns the pod or Service that the proxy of the API server forwards the request to.
+    pub(crate) fn proxied(&self) -> Option<ObjectRef> {
+        let kind = match &*self.resource {
+            "pods/proxy" => "Pod",
+            "services/proxy" => "Service",
+            _ => return None,
+        };
+        Some(ObjectRef {
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
         })
     }
 

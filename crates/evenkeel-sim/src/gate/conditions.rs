@@ -18,8 +18,7 @@ pub(super) struct Conditions {
     untrusted: Option<Instant>,
     /// Verbs and resources.
     forbidden: Vec<(&'static str, String, Instant)>,
-    /// Resources and objects.
-    poisoned: Vec<(String, String, Instant)>,
+    poisoned: Vec<Poisoned>,
     /// Resources whose known versions are too large, until they are listed without one.
     restored: BTreeSet<String>,
     restored_until: Option<Instant>,
@@ -35,6 +34,17 @@ pub(super) struct Conditions {
     mutated: BTreeSet<String>,
     /// Resources that are listed in pages of one object; `true` once a page has expired.
     paged: BTreeMap<String, bool>,
+}
+
+/// An object whose requests fail.
+struct Poisoned {
+    resource: String,
+    object: String,
+    /// From when on attempts must have become rare.
+    late: Instant,
+    until: Instant,
+    /// Requests since then.
+    late_attempts: usize,
 }
 
 /// Returns the time in this many seconds.
@@ -77,13 +87,24 @@ impl Conditions {
     }
 
     pub(super) fn poison(&mut self, call: &Call, seconds: u32) {
-        let resource = call.main_resource().to_owned();
-        self.poisoned.push((resource, call.object(), after(seconds)));
+        self.poisoned.push(Poisoned {
+            resource: call.main_resource().to_owned(),
+            object: call.object(),
+            late: after(seconds / 5 * 2),
+            until: after(seconds),
+            late_attempts: 0,
+        });
     }
 
     /// Returns until when an object is poisoned.
     pub(super) fn poisoned_until(&self) -> Option<Instant> {
-        self.poisoned.iter().map(|(.., until)| *until).max()
+        self.poisoned.iter().map(|it| it.until).max()
+    }
+
+    /// Returns how many requests for a poisoned object there were in the last three fifths of the
+    /// time in which they fail.
+    pub(super) fn late_attempts(&self) -> usize {
+        self.poisoned.iter().map(|it| it.late_attempts).max().unwrap_or_default()
     }
 
     pub(super) fn restore(&mut self, resources: impl IntoIterator<Item = String>, seconds: u32) {
@@ -174,10 +195,13 @@ impl Conditions {
             return Some(Refusal::Rejected(403));
         }
         let object = call.object();
-        let poisons = |(resource, name, until): &(String, String, Instant)| {
-            resource == call.main_resource() && *name == object && now < *until
+        let poisons = |it: &&mut Poisoned| {
+            it.resource == call.main_resource() && it.object == object && now < it.until
         };
-        if !object.is_empty() && self.poisoned.iter().any(poisons) {
+        if !object.is_empty()
+            && let Some(poisoned) = self.poisoned.iter_mut().find(poisons)
+        {
+            poisoned.late_attempts += usize::from(now >= poisoned.late);
             return Some(Refusal::Rejected(500));
         }
         if matches!(call.verb, "list" | "watch") {

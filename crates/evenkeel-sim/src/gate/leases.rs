@@ -1,8 +1,12 @@
 //! The replicas of the operator and their lease: which of them may write.
 
+use evenkeel::BoxError;
 use evenkeel::leader::{LeaderElectionHandle, MonotonicClock};
+use http::Response;
+use http_body_util::BodyExt as _;
+use serde_json::Value;
 
-use super::Gate;
+use super::{Gate, SimBody, faults};
 use crate::trace::Lane;
 
 /// A replica that competes for the lease.
@@ -21,6 +25,29 @@ pub(crate) struct Breach {
 }
 
 impl Gate {
+    /// Records a change of the holder from the response to a write of the lease.
+    pub(super) async fn note_holder(
+        &self,
+        response: Response<SimBody>,
+    ) -> Result<Response<SimBody>, BoxError> {
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await?.to_bytes();
+        let lease: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        if parts.status.is_success() {
+            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+            let before = std::mem::replace(&mut self.state.lock().holder, holder.to_owned());
+            if before != holder {
+                let text = match (&*before, holder) {
+                    (before, "") => format!("{before} releases the lease"),
+                    ("", holder) => format!("{holder} acquires the lease"),
+                    (before, holder) => format!("{holder} takes over the lease of {before}"),
+                };
+                self.recorder.record(Lane::Leader, text);
+            }
+        }
+        Ok(Response::from_parts(parts, faults::full(bytes)))
+    }
+
     /// Adds a replica.
     pub(crate) fn compete(
         &self,

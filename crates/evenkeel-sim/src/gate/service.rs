@@ -41,7 +41,7 @@ impl tower_service::Service<Request<Body>> for OperatorService {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let this = self.clone();
-        this.gate.note_thread(&request);
+        this.gate.note_thread(format_args!("{} {}", request.method(), request.uri().path()));
         Box::pin(async move {
             let response = this.pass(request).await;
             this.gate.until_resumed(this.incarnation).await;
@@ -56,7 +56,8 @@ impl tower_service::Service<Request<Body>> for OperatorService {
 impl OperatorService {
     async fn pass(&self, mut request: Request<Body>) -> Result<Response<SimBody>, BoxError> {
         let gate = &self.gate;
-        gate.note_escape(self.incarnation, &request);
+        let line = format!("{} {}", request.method(), request.uri().path());
+        gate.note_escape(self.incarnation, line);
         if !gate.is_open(self.incarnation) {
             std::future::pending::<()>().await;
         }
@@ -64,6 +65,11 @@ impl OperatorService {
         let Some(call) = Call::parse(&request) else { return self.forward(request).await };
         if call.is_lease() {
             return self.pass_lease(call, request).await;
+        }
+        if let Some(target) = call.proxied()
+            && let Some(application) = gate.application()
+        {
+            return self.pass_proxied(&call, &target, application, request).await;
         }
         let (nth, effect, refusal) = {
             let mut state = gate.state.lock();
@@ -79,10 +85,7 @@ impl OperatorService {
             let (nth, effect) = state.faults.at_request(&call);
             (nth, effect, refusal)
         };
-        if gate.is_out_of_control() {
-            // Lets virtual time pass, so that the run ends.
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
+        gate.slow_down().await;
         match refusal {
             Some(Refusal::Rejected(code)) => return Ok(faults::rejection(code)),
             Some(Refusal::TooLarge) => return Ok(faults::too_large()),
@@ -129,7 +132,11 @@ impl OperatorService {
         }
         let response = match call.verb {
             "watch" => self.watch(call, request).await,
-            _ => self.forward(request).await,
+            _ => {
+                let writes = call.is_write();
+                let response = self.forward(request).await?;
+                if writes { self.gate.note_holder(response).await } else { Ok(response) }
+            }
         };
         if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
@@ -300,12 +307,14 @@ impl OperatorService {
             }
             Effect::PartitionLease(seconds) => {
                 conditions.partition(self.incarnation, seconds);
-                server(format!("the lease is unreachable for {seconds} s"));
+                let text = format!("the lease is unreachable for {seconds} s");
+                gate.recorder.fault(Lane::Leader, text);
                 return None;
             }
             Effect::SlowRenew(seconds) => {
                 conditions.slow_lease(self.incarnation, seconds);
-                server(format!("responses for the lease are {seconds} s late"));
+                let text = format!("responses for the lease are {seconds} s late");
+                gate.recorder.fault(Lane::Leader, text);
                 return None;
             }
             Effect::ClockRate(percent) => {
@@ -317,7 +326,7 @@ impl OperatorService {
                 }
                 drop(state);
                 let text = format!("the clocks of the others run at {percent} %");
-                gate.recorder.fault(Lane::Operator, text);
+                gate.recorder.fault(Lane::Leader, text);
                 return None;
             }
             Effect::Mutate => {
@@ -386,7 +395,7 @@ impl OperatorService {
             return Ok(response);
         }
         let (gate, incarnation) = (self.gate.clone(), self.incarnation);
-        let number = gate.number_watch();
+        let number = gate.open_watch(&call.resource);
         let watch = stream::Watch { gate, incarnation, resource: call.resource, number, streams };
         Ok(response.map(|body| stream::watched(watch, body)))
     }
@@ -489,6 +498,13 @@ impl OperatorService {
 }
 
 impl Gate {
+    /// Lets virtual time pass while the operator is out of control, so that the run ends.
+    pub(super) async fn slow_down(&self) {
+        if self.is_out_of_control() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
     /// Waits while the process of an incarnation is paused.
     pub(super) async fn until_resumed(&self, incarnation: u32) {
         loop {

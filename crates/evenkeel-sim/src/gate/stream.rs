@@ -75,6 +75,12 @@ pub(super) fn silent() -> Response<SimBody> {
     Response::new(StreamBody::new(frames).boxed_unsync())
 }
 
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.gate.end_watch(&self.resource);
+    }
+}
+
 impl Watched {
     async fn next(&mut self) -> Next {
         if self.ended {

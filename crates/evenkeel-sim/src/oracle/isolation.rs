@@ -31,6 +31,28 @@ pub(super) fn isolation(plan: &Plan, run: &Run, calm: &Run, violations: &mut Vec
     }
 }
 
+/// Attempts in three minutes, some minutes after the first failure: one per five seconds.
+const LATE_ATTEMPTS: usize = 36;
+
+/// O8: requests that fail for minutes are repeated with a growing delay.
+pub(super) fn delays(plan: &Plan, run: &Run, violations: &mut Vec<Violation>) {
+    let poisoned = plan.faults.iter().find(|fault| matches!(fault.effect, Effect::Poison(_)));
+    let found = run.requests.late_attempts;
+    if let Some(fault) = poisoned
+        && found > LATE_ATTEMPTS
+    {
+        violations.push(
+            Violation::new(
+                Oracle::WriteBudget,
+                format!("{} {}", fault.at.resource, fault.at.object),
+            )
+            .field("requests in the last three minutes of five in which they fail")
+            .expected(format!("at most {LATE_ATTEMPTS}, with a growing delay"))
+            .found(found.to_string()),
+        );
+    }
+}
+
 /// Returns the object at the end of the chain of controllers of an object.
 fn root<'a>(state: &'a State, path: &'a str) -> &'a str {
     let mut root = path;

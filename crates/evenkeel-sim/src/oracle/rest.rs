@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{Oracle, Violation};
 use crate::simulation::Config;
+use crate::state::{APPLICATION, State};
 use crate::world::Run;
 
 /// O1: the state after each step is that of the calm run.
@@ -36,6 +37,38 @@ pub(super) fn idempotency(run: &Run, violations: &mut Vec<Violation>) {
             return;
         }
     }
+    if let Some(change) = run.idle_changes.first() {
+        violations.push(
+            Violation::new(Oracle::Idempotency, APPLICATION)
+                .field(&change.field)
+                .expected(&change.expected)
+                .found(&change.found),
+        );
+    }
+}
+
+/// O9: another reconcile of every object leaves no task and no watch behind.
+pub(super) fn leaks(run: &Run, calm: Option<&Run>, violations: &mut Vec<Violation>) {
+    let [before, after] = &run.idle_counts;
+    let mut push = |what: &str, before: usize, after: usize| {
+        violations.push(
+            Violation::new(Oracle::Leaks, "operator")
+                .field(what)
+                .expected(format!("{before}, as before another reconcile of every object"))
+                .found(after.to_string()),
+        );
+    };
+    for (resource, after) in &after.watches {
+        let before = before.watches.get(resource).copied().unwrap_or_default();
+        if *after > before {
+            push(&format!("watches of {resource}"), before, *after);
+            return;
+        }
+    }
+    // With faults, a task may still wait for a retry at either time.
+    if calm.is_none() && after.tasks > before.tasks {
+        push("tasks", before.tasks, after.tasks);
+    }
 }
 
 /// O6: no object is being deleted at rest.
@@ -56,6 +89,26 @@ pub(super) fn leftovers(run: &Run, violations: &mut Vec<Violation>) {
     {
         let found = "is left after the deletion of the objects of the workload";
         violations.push(Violation::new(Oracle::Leftovers, object).found(found));
+        return;
+    }
+    let of_application = |state: &State| {
+        State(
+            state
+                .0
+                .get_key_value(APPLICATION)
+                .map(|(key, it)| (key.clone(), it.clone()))
+                .into_iter()
+                .collect(),
+        )
+    };
+    let left = of_application(emptied).differences(&of_application(&run.baseline));
+    if let Some(difference) = left.first() {
+        violations.push(
+            Violation::new(Oracle::Leftovers, APPLICATION)
+                .field(&difference.field)
+                .expected(&difference.expected)
+                .found(format!("{} after the deletion of all objects", difference.found)),
+        );
     }
 }
 

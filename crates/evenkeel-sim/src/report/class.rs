@@ -44,6 +44,8 @@ pub enum BugClass {
     MissingPermission,
     /// Data of a Secret in another place.
     ExposedSecret,
+    /// Tasks or watches that grow with the number of reconciles.
+    Leak,
     /// The same plan runs differently each time.
     Nondeterminism,
     /// An invariant of the author.
@@ -70,6 +72,7 @@ impl BugClass {
             Oracle::Isolation => Self::Isolation,
             Oracle::Permissions => Self::MissingPermission,
             Oracle::Determinism | Oracle::Escapes => Self::Nondeterminism,
+            Oracle::Leaks => Self::Leak,
             Oracle::Invariant => Self::BrokenInvariant,
         }
     }
@@ -106,6 +109,7 @@ impl fmt::Display for BugClass {
             Self::Panic => "panic",
             Self::MissingPermission => "missing permission",
             Self::ExposedSecret => "exposed Secret",
+            Self::Leak => "leak",
             Self::Nondeterminism => "nondeterminism",
             Self::BrokenInvariant => "broken invariant",
         })

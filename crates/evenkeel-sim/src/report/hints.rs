@@ -47,6 +47,11 @@ fn by_oracle(oracle: Oracle) -> Option<(&'static str, &'static str)> {
             "a task is spawned that the manager does not stop, or a thread sends requests",
             "`Manager::spawn`, whose tasks end with the manager",
         ),
+        Oracle::Leaks => (
+            "a reconcile spawns a task or opens a watch that does not end with it",
+            "`.watches(..)` and `.owns(..)`, which share one watch, and `Manager::spawn` for what \
+             runs as long as the manager",
+        ),
         Oracle::Idempotency | Oracle::WriteBudget => (
             "a write is sent unconditionally, with a value that differs each time (a timestamp, a \
              counter, an unordered map), or two objects write the same field",

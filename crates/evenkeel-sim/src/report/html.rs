@@ -22,10 +22,10 @@ const LAST: usize = 450;
 const STYLE: &str = "
 :root{color-scheme:light dark;--text:#1d2329;--soft:#68717a;--line:#d3d9df;--band:#f3f5f7;\
 --fault:#b3161b;--fault-band:#fdecec;--user:#7a4fb5;--server:#2563ab;--cache:#147d64;--operator:#a15c00;\
---leader:#9c3587}
+--leader:#9c3587;--application:#0f7285}
 @media(prefers-color-scheme:dark){:root{--text:#e4e8ec;--soft:#97a1ab;--line:#3a424a;--band:#1e242a;\
 --fault:#ff8080;--fault-band:#42191b;--user:#c3a3f0;--server:#7db4f0;--cache:#5fd0b0;--operator:#efb060;\
---leader:#eb9cd8}body{background:#14181c}}
+--leader:#eb9cd8;--application:#6fcbe0}body{background:#14181c}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--text);margin:2rem auto;padding:0 1.5rem;max-width:1460px}
 h1{font-size:1.25rem;margin:0}h2{font-size:1rem;margin:1.6rem 0 .4rem}
 .sentence{font-size:1.1rem;font-weight:600;color:var(--fault);margin:.4rem 0;overflow-wrap:anywhere}

@@ -13,6 +13,7 @@ use evenkeel_cluster::Cluster;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
+use crate::application::Link;
 use crate::gate::{Gate, Reviews};
 use crate::simulation::Config;
 use crate::trace::{Lane, Recorder};
@@ -90,7 +91,7 @@ impl Incarnation {
             Some(previous) if version.is_previous => previous,
             _ => &config.build,
         };
-        build(&manager)?;
+        build(&manager, &Link { gate: gate.clone(), incarnation: number })?;
         cluster.serve_webhooks(&manager).await?;
         let service = manager.webhook_service();
         if let Some((namespace, name, port)) = service.service() {

@@ -11,6 +11,7 @@ mod restart;
 
 use evenkeel::prelude::*;
 use evenkeel_sim::Plan;
+use serde_json::{Value, json};
 
 use crate::operators::{App, FINALIZER, part, parts, simulate};
 
@@ -51,12 +52,29 @@ impl Reconciler for Finalized {
 
 #[test]
 fn parts_survives_faults() {
-    simulate("parts", || Parts).check();
+    simulate("parts", || Parts).expect(expected).check();
 }
 
 #[test]
 fn finalized_survives_faults() {
-    simulate("finalized", || Finalized).check();
+    let finalizer = |app: &App| {
+        let mut app = expected(app).swap_remove(0);
+        app["metadata"]["finalizers"] = json!([FINALIZER]);
+        [app]
+    };
+    simulate("finalized", || Finalized).expect(expected).expect(finalizer).check();
+}
+
+/// Returns an App with its status, and its parts.
+fn expected(app: &App) -> Vec<Value> {
+    let (name, text) = (app.name_any(), &app.spec.text);
+    let part = |number| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": text},
+            "metadata": {"name": format!("{name}-{number}"), "labels": {"app": name}}})
+    };
+    let itself = json!({"apiVersion": "sim.test/v1", "kind": "App", "metadata": {"name": name},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    [itself].into_iter().chain((0..app.spec.size).map(part)).collect()
 }
 
 /// The operator creates again what it has deleted, and deletes it when its cache is current.

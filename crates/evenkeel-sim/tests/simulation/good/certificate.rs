@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use evenkeel::BoxError;
 use evenkeel::prelude::*;
 use evenkeel_sim::{Oracle, Step};
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::Expression;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const OWN: &str = "sim.test/certificate";
 const ISSUED: &str = "sim.test/issued";
@@ -93,7 +94,42 @@ fn certificate_survives_faults() {
          spec: {host: shop.example.com, seconds: 600}}",
     )
     .step(Step::Wait(450))
+    .sample("{apiVersion: v1, kind: ConfigMap, metadata: {name: user}}")
     .patch::<Certificate>("shop", json!({"spec": {"host": "www.example.com"}}))
     .disable(Oracle::Transition, "each certificate has another serial number")
+    .expect(expected)
+    .invariant("a user gets a certificate that is not to be renewed", is_renewed)
     .check();
+}
+
+/// Returns a certificate with its Secret.
+fn expected(certificate: &Certificate) -> [Value; 2] {
+    let name = certificate.name_any();
+    let metadata = json!({"name": name, "labels": {OWN: "true"},
+        "annotations": {HOST: certificate.spec.host}});
+    [
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}),
+        json!({"apiVersion": "sim.test/v1", "kind": "Certificate", "metadata": {"name": name},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+    ]
+}
+
+/// Checks the content of the Secret, and its age when its user was created.
+fn is_renewed(objects: &[Value]) -> Result<(), String> {
+    let find = |kind: &str, name: &str| {
+        objects.iter().find(|it| it["kind"] == kind && it["metadata"]["name"] == name)
+    };
+    let Some(secret) = find("Secret", "shop") else { return Ok(()) };
+    let annotation = |name: &str| secret["metadata"]["annotations"][name].as_str().unwrap_or("");
+    let content = format!("certificate {} of {}", annotation(SERIAL), annotation(HOST));
+    if secret["data"]["tls.crt"] != json!(ByteString(content.clone().into_bytes())) {
+        return Err(format!("the Secret is not {content}"));
+    }
+    let time = |text: &str| text.parse::<Timestamp>().map_err(|error| error.to_string());
+    let Some(user) = find("ConfigMap", "user") else { return Ok(()) };
+    let created = time(user["metadata"]["creationTimestamp"].as_str().unwrap_or(""))?;
+    match created.duration_since(time(annotation(ISSUED))?).as_secs() {
+        age if age <= 400 => Ok(()),
+        age => Err(format!("the certificate is {age} s old")),
+    }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A replicated database.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
@@ -147,5 +147,25 @@ fn database_survives_faults() {
     .sample(main)
     .patch::<Database>("main", json!({"spec": {"version": "2"}}))
     .disable(Oracle::Transition, "snapshots of earlier upgrades are kept")
+    .expect(expected)
     .check();
+}
+
+/// Returns a database with its members, and the snapshot before an upgrade.
+fn expected(database: &Database) -> Vec<Value> {
+    let (name, version) = (database.name_any(), &database.spec.version);
+    let member = |number: i32| {
+        let containers = json!([{"name": "main", "image": format!("database:{version}")}]);
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{name}-{number}")},
+            "spec": {"containers": containers}})
+    };
+    let itself = json!({"apiVersion": "sim.test/v1", "kind": "Database", "metadata": {"name": name},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let containers = json!([{"name": "snapshot", "image": "snapshot:1"}]);
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "status": {"succeeded": 1},
+        "metadata": {"name": format!("{name}-before-{version}")},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": containers}}}});
+    let members = (0..database.spec.members).map(member);
+    // The first version needs none.
+    [itself].into_iter().chain(members).chain((version == "2").then_some(job)).collect()
 }

@@ -4,6 +4,7 @@
 use evenkeel::prelude::*;
 use evenkeel::reconciler_fn;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec};
+use serde_json::json;
 
 use crate::operators::{App, part, simulate_with};
 
@@ -42,6 +43,16 @@ fn restart_survives_faults() {
     simulate_with("restart", |manager| {
         let controller = manager.controller(reconciler_fn(reconcile));
         controller.owns::<ConfigMap>().owns::<Pod>().register().map(drop)
+    })
+    .expect(|app: &App| {
+        let (name, text) = (app.name_any(), &app.spec.text);
+        let containers = json!([{"name": "main", "image": "database:1"}]);
+        [
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": text},
+                "metadata": {"name": format!("{name}-0"), "labels": {"app": name}}}),
+            json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers},
+                "metadata": {"name": name, "annotations": {"sim.test/loaded": text}}}),
+        ]
     })
     .check();
 }

@@ -123,5 +123,26 @@ fn training_survives_faults() {
     .sample(
         "{apiVersion: sim.test/v1, kind: Training, metadata: {name: digits}, spec: {workers: 2}}",
     )
+    .expect(expected)
     .check();
+}
+
+/// Returns a training that has completed, with its Service and workers.
+fn expected(training: &Training) -> Vec<Value> {
+    let name = training.name_any();
+    let server = format!("{name}-server");
+    let itself = json!({"apiVersion": "sim.test/v1", "kind": "Training", "metadata": {"name": name},
+        "status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": server},
+        "spec": {"selector": {"server": server}, "ports": [{"port": 2222}]}});
+    let worker = |number: i32| {
+        let name = format!("{name}-worker-{number}");
+        let container = json!({"name": "main", "image": "training:1", "command": ["sleep", "5"]});
+        json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Succeeded"},
+            "metadata": {"name": name, "labels": {"worker": name}},
+            "spec": {"restartPolicy": "Never", "containers": [container]}})
+    };
+    // More of them may be declared when it is complete.
+    let succeeded = training.status.as_ref().map_or(0, |status| status.succeeded).max(1);
+    [itself, service].into_iter().chain((0..succeeded).map(worker)).collect()
 }
