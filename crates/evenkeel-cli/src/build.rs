@@ -28,11 +28,28 @@ struct Message {
     executable: Option<PathBuf>,
 }
 
+/// Fails outside of a project.
+///
+/// # Errors
+/// If there is no package or workspace around the current directory.
+pub(crate) fn check_project() -> anyhow::Result<()> {
+    let current = std::env::current_dir().context("cannot read the current directory")?;
+    if !current.ancestors().any(|directory| directory.join("Cargo.toml").is_file()) {
+        bail!(
+            "there is no Cargo.toml in {} or above it\n\
+             hint: `evenkeel new NAME` creates a project",
+            current.display()
+        );
+    }
+    Ok(())
+}
+
 /// Builds the operator and returns its executable. Cargo prints its progress and errors to stderr.
 ///
 /// # Errors
 /// If the build fails, or there is not exactly one executable.
 pub(crate) async fn build(arguments: &BuildArgs) -> anyhow::Result<PathBuf> {
+    check_project()?;
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--message-format=json-render-diagnostics"]);
     if arguments.release {

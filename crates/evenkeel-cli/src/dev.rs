@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use evenkeel_apiserver::AccessTrail;
 use serde_json::Value;
@@ -24,7 +24,7 @@ use crate::build::{self, BuildArgs};
 use crate::cluster;
 use crate::manifests::Source;
 use crate::operator::socket::{self, Operator};
-use crate::output::progress;
+use crate::output::{self, progress};
 use crate::process::Running;
 use crate::signals::StopSignals;
 use crate::target::Connection;
@@ -90,13 +90,7 @@ struct Session<'a> {
 
 pub(crate) async fn run(dev: &Dev) -> anyhow::Result<()> {
     // Otherwise it would wait for a change that starts a build.
-    let current = std::env::current_dir().context("cannot read the current directory")?;
-    if !current.ancestors().any(|directory| directory.join("Cargo.toml").is_file()) {
-        bail!(
-            "there is no Cargo.toml in this directory or above it\n\
-             hint: `evenkeel new NAME` creates a project; `evenkeel cluster start` runs a cluster alone"
-        );
-    }
+    build::check_project()?;
     let mut signals = StopSignals::install()?;
     let started = Instant::now();
     let trail = AccessTrail::default();
@@ -148,7 +142,7 @@ impl Session<'_> {
                 Ok(executable) => {
                     sources.add_dependencies(&executable);
                     if let Err(error) = self.restart(&executable).await {
-                        progress(&format!("error: {error:#}"));
+                        progress(&format!("error: {}", output::error(&error)));
                     }
                 }
                 Err(error) => {
@@ -156,7 +150,7 @@ impl Session<'_> {
                         Some(_) => "; the previous build keeps running",
                         None => "",
                     };
-                    progress(&format!("error: {error:#}{rest}"));
+                    progress(&format!("error: {}{rest}", output::error(&error)));
                 }
             }
             while !sources.changed() {
@@ -170,7 +164,7 @@ impl Session<'_> {
     /// Replaces the running operator.
     async fn restart(&mut self, executable: &Path) -> anyhow::Result<()> {
         let started = Instant::now();
-        let source = Source { binary: Some(executable.to_owned()) };
+        let source = Source { binary: Some(executable.to_owned()), bin: None };
         let (model, settings) = manifests::describe(&source)?;
         if let Some(operator) = self.operator.take() {
             operator.stop().await;

@@ -34,7 +34,11 @@ impl Check {
     fn new(name: &'static str, found: Result<String, String>, hint: &str, fatal: bool) -> Self {
         match found {
             Ok(found) => Self { name, found, problem: None, fatal },
-            Err(found) => Self { name, found, problem: Some(hint.to_owned()), fatal },
+            Err(found) => {
+                // The hint of an error is that of another command.
+                let found = found.split("\nhint: ").next().unwrap_or_default().to_owned();
+                Self { name, found, problem: Some(hint.to_owned()), fatal }
+            }
         }
     }
 }
@@ -104,13 +108,13 @@ fn project() -> Result<String, String> {
 }
 
 fn settings() -> Result<String, String> {
-    crate::manifests::check_settings().map_err(|error| format!("{error:#}"))?;
+    crate::manifests::check_settings().map_err(|error| output::error(&error))?;
     Ok("evenkeel.toml is valid or not there".to_owned())
 }
 
 /// Returns the cluster of the current context and its version.
 async fn cluster(target: &TargetArgs) -> Result<String, String> {
-    let connection = target.connect().await.map_err(|error| format!("{error:#}"))?;
+    let connection = target.connect().await.map_err(|error| output::error(&error))?;
     let version = tokio::time::timeout(TIMEOUT, connection.client.apiserver_version()).await;
     let (context, url) = (&connection.context, &connection.url);
     match version {

@@ -85,7 +85,12 @@ pub(crate) fn run(image: &Image) -> anyhow::Result<()> {
 
 /// Builds a static executable of the package in the current directory.
 fn build() -> anyhow::Result<PathBuf> {
-    let name = package_name().context("there is no Cargo.toml with a package here")?;
+    let Some(name) = package_name() else {
+        bail!(
+            "there is no Cargo.toml with a package in the current directory\n\
+             hint: run this in the package of the operator, or pass --binary FILE"
+        );
+    };
     let host = host()?;
     output::progress(&format!("Building {name} for {host}, statically linked."));
     let status = Command::new("cargo")

@@ -171,7 +171,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::progress(&format!("error: {error:#}"));
+            output::progress(&format!("error: {}", output::error(&error)));
             // Exit code 1 is reserved for commands that return a negative result.
             ExitCode::from(2)
         }

@@ -56,6 +56,9 @@ pub(crate) struct Source {
     /// Executable of the operator; by default `cargo run` builds it
     #[arg(long, value_name = "FILE")]
     pub(crate) binary: Option<PathBuf>,
+    /// Executable to build, if the workspace has several
+    #[arg(long, value_name = "NAME", conflicts_with = "binary")]
+    pub(crate) bin: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,6 +8,42 @@ pub(crate) fn progress(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Returns an error with its causes on one line, and the hints on lines of their own.
+pub(crate) fn error(error: &anyhow::Error) -> String {
+    let (mut message, mut hints) = (String::new(), String::new());
+    for cause in error.chain() {
+        let (text, complete) = text(cause);
+        let (text, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+        // Errors of other crates often include the text of their source.
+        if !message.contains(text) {
+            message.push_str(if message.is_empty() { "" } else { ": " });
+            message.push_str(text);
+        }
+        if !hint.is_empty() {
+            hints.push_str(&format!("\nhint: {hint}"));
+        }
+        if complete {
+            break;
+        }
+    }
+    message + &hints
+}
+
+/// Returns the text of an error, and whether it has that of its causes.
+fn text(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
+    use evenkeel::kube::Error;
+    if let Some(Error::Api(status)) = error.downcast_ref() {
+        // Its text has all fields of the status.
+        return (status.message.clone(), true);
+    }
+    if let Some(error) = error.downcast_ref::<serde_saphyr::Error>() {
+        // The lines after the first one show the place in the file.
+        let text = error.to_string();
+        return (text.strip_prefix("error: ").unwrap_or(&text).to_owned(), true);
+    }
+    (error.to_string(), false)
+}
+
 /// Prints text to stdout as it is.
 ///
 /// # Errors
@@ -34,4 +70,27 @@ pub(crate) fn ask(question: &str) -> anyhow::Result<bool> {
     let mut answer = String::new();
     stdin.lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+
+    #[test]
+    fn causes_are_printed_once_and_hints_at_the_end() {
+        let cause = anyhow!("no such file\nhint: create it");
+        let error = cause.context("cannot read a: no such file").context("no kubeconfig\nhint: x");
+        let expected = "no kubeconfig: cannot read a: no such file\nhint: x\nhint: create it";
+        assert_eq!(super::error(&error), expected);
+        let plain = Err::<(), _>(anyhow!("a")).context("b").unwrap_err();
+        assert_eq!(super::error(&plain), "b: a");
+        let status = evenkeel::kube::core::Status::failure("pods \"x\" not found", "NotFound");
+        let error = anyhow!(evenkeel::kube::Error::Api(Box::new(status))).context("cannot get x");
+        assert_eq!(super::error(&error), "cannot get x: pods \"x\" not found");
+        let yaml = serde_saphyr::from_str::<serde_json::Value>("a: [b").unwrap_err();
+        let text = super::error(&anyhow!(yaml).context("cannot read a.yaml"));
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with("cannot read a.yaml: line 1 column 4: unclosed"), "{text}");
+        assert_eq!(text.matches("unclosed bracket").count(), 2, "{text}");
+    }
 }

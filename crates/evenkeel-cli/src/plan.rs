@@ -82,7 +82,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
         Ok(true) if plan.detailed_exitcode => std::process::exit(2),
         Ok(_) => Ok(()),
         Err(error) if plan.detailed_exitcode => {
-            progress(&format!("error: {error:#}"));
+            progress(&format!("error: {}", output::error(&error)));
             std::process::exit(1)
         }
         Err(error) => Err(error),
@@ -102,7 +102,7 @@ async fn print_plan(plan: &Plan) -> anyhow::Result<bool> {
         Some(path) => std::path::absolute(path)?,
         None => build::build(&plan.build).await?,
     };
-    let source = Source { binary: Some(executable.clone()) };
+    let source = Source { binary: Some(executable.clone()), bin: None };
     let (model, settings) = manifests::describe(&source)?;
     let (context, url) = (&cluster.context, &cluster.url);
     progress(&format!(

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use evenkeel::kube;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 #[derive(Args, Clone)]
 pub(crate) struct TargetArgs {
@@ -38,12 +38,8 @@ impl TargetArgs {
     /// If there is none, or it has no such context.
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         let file = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read {}", path.display()))?,
-            None => Kubeconfig::read().context(
-                "there is no kubeconfig; start a cluster with `evenkeel cluster start` and set \
-                 KUBECONFIG, or pass --kubeconfig FILE",
-            )?,
+            Some(path) => Kubeconfig::read_from(path).map_err(|it| unusable(it, Some(path)))?,
+            None => Kubeconfig::read().map_err(|it| unusable(it, None))?,
         };
         let mut connection = Connection::new(file, self.context.clone()).await?;
         if let Some(namespace) = &self.namespace {
@@ -69,13 +65,24 @@ impl Connection {
     /// # Errors
     /// If it cannot be read.
     pub(crate) async fn to_file(path: &Path) -> anyhow::Result<Self> {
-        let file = Kubeconfig::read_from(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        let file = Kubeconfig::read_from(path).map_err(|it| unusable(it, Some(path)))?;
         Self::new(file, None).await
     }
 
     async fn new(file: Kubeconfig, context: Option<String>) -> anyhow::Result<Self> {
         let context = context.or_else(|| file.current_context.clone());
+        let names: Vec<&str> = file.contexts.iter().map(|it| &*it.name).collect();
+        let contexts = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        match context.as_deref().filter(|it| !it.is_empty()) {
+            Some(context) if names.contains(&context) => {}
+            Some(context) => {
+                bail!("the kubeconfig has no context {context:?}; its contexts: {contexts}")
+            }
+            None => bail!(
+                "the kubeconfig has no current context; its contexts: {contexts}\n\
+                 hint: choose one with --context NAME"
+            ),
+        }
         let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
         let config = kube::Config::from_custom_kubeconfig(file, &options)
             .await
@@ -101,5 +108,31 @@ impl Connection {
         };
         name == "localhost"
             || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}
+
+/// Returns the error about a kubeconfig: the one at `path`, or that of the environment.
+fn unusable(error: KubeconfigError, path: Option<&Path>) -> anyhow::Error {
+    let variable = std::env::var("KUBECONFIG").ok().filter(|it| !it.is_empty());
+    let place = match (path, &variable) {
+        (Some(path), _) => path.display().to_string(),
+        (None, Some(paths)) => format!("{paths} (KUBECONFIG)"),
+        (None, None) => "~/.kube/config".to_owned(),
+    };
+    match error {
+        KubeconfigError::ReadConfig(cause, missing)
+            if cause.kind() == std::io::ErrorKind::NotFound =>
+        {
+            anyhow!(
+                "there is no kubeconfig {}\n\
+                 hint: `evenkeel cluster start` starts a cluster and prints the KUBECONFIG to set; \
+                 --kubeconfig FILE selects another file",
+                missing.display()
+            )
+        }
+        KubeconfigError::Parse(cause) => {
+            anyhow!(*cause).context(format!("the kubeconfig {place} is not valid"))
+        }
+        error => anyhow!(error).context(format!("cannot use the kubeconfig {place}")),
     }
 }

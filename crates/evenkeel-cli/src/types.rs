@@ -36,6 +36,9 @@ pub(crate) fn run(types: &Types) -> anyhow::Result<()> {
     };
     let crd: CustomResourceDefinition = serde_saphyr::from_str(&text)
         .with_context(|| format!("{name} is not a CustomResourceDefinition"))?;
+    if crd.spec.names.kind.is_empty() {
+        bail!("{name} is not a CustomResourceDefinition: it has no spec.names.kind");
+    }
     output::print(&generate(&crd, types.version.as_deref())?)
 }
 
@@ -48,7 +51,8 @@ fn generate(crd: &CustomResourceDefinition, version: Option<&str>) -> anyhow::Re
     });
     let Some(found) = found else {
         let names: Vec<_> = spec.versions.iter().map(|it| &*it.name).collect();
-        bail!("the CRD has no such version; it has {}", names.join(", "));
+        let version = version.unwrap_or("that is stored");
+        bail!("the CRD has no version {version}; its versions: {}", names.join(", "));
     };
     let schema = found.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
     let properties = schema.and_then(|it| it.properties.as_ref());
@@ -102,6 +106,6 @@ mod tests {
         let source = generate(&crd, None).unwrap();
         assert_eq!(source, include_str!("types/example.rs.txt"));
         let error = generate(&crd, Some("v2")).unwrap_err().to_string();
-        assert_eq!(error, "the CRD has no such version; it has v1");
+        assert_eq!(error, "the CRD has no version v2; its versions: v1");
     }
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Source;
+use crate::build;
 
 /// What an operator prints if this variable is set. The library defines it: `manager/describe.rs`.
 const VARIABLE: &str = "EVENKEEL_DESCRIBE";
@@ -64,8 +65,12 @@ impl Model {
         let mut command = match &source.binary {
             Some(path) => Command::new(path),
             None => {
+                build::check_project()?;
                 let mut cargo = Command::new("cargo");
                 cargo.args(["run", "--quiet"]);
+                if let Some(name) = &source.bin {
+                    cargo.args(["--bin", name]);
+                }
                 cargo
             }
         };
@@ -76,7 +81,8 @@ impl Model {
             None => "cannot run cargo".to_owned(),
         })?;
         if !output.status.success() {
-            bail!("the operator could not describe itself ({})", output.status);
+            let program = if source.binary.is_some() { "the operator" } else { "`cargo run`" };
+            bail!("cannot describe the operator: {program} failed ({})", output.status);
         }
         serde_json::from_slice(&output.stdout).context(
             "the operator printed no description\n\
