@@ -67,9 +67,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a local Kubernetes cluster in one process
+    /// Create the project of an operator
+    New(new::New),
+    /// Add a kind, a controller, a webhook or a version to a project
     #[command(subcommand)]
-    Cluster(cluster::Command),
+    Add(add::Add),
     /// Run the operator on an embedded cluster, and again on each change of its sources
     Dev(dev::Dev),
     /// Run the operator outside of a cluster, with the current kubeconfig
@@ -90,19 +92,14 @@ enum Command {
     Resume(operator::control::Pause),
     /// Reconcile an object now
     Trigger(operator::control::Trigger),
+    /// Show the objects that an object owns, and what blocks deletions
+    Tree(tree::Tree),
+    /// Render the manifests of an operator: CRDs, RBAC, Deployment and so on
+    Manifests(manifests::Manifests),
     /// Check the samples, CRDs and permissions of an operator
     Check(check::Check),
     /// Show what a new build of an operator would write to a cluster
     Plan(plan::Plan),
-    /// Check the setup of this machine and project
-    Doctor(doctor::Doctor),
-    /// Print a script that completes commands in a shell
-    Completions(completions::Completions),
-    /// Use the embedded API server with envtest of controller-runtime
-    #[command(subcommand)]
-    Envtest(envtest::Envtest),
-    /// Write a container image of an operator, without a container runtime
-    Image(image::Image),
     /// Install the CRDs of an operator
     #[command(after_help = "Example:\n  evenkeel install")]
     Install(install::Install),
@@ -115,17 +112,20 @@ enum Command {
     /// Delete an operator with its CRDs and all their objects
     #[command(after_help = "Example:\n  evenkeel undeploy --yes")]
     Undeploy(install::Install),
-    /// Render the manifests of an operator: CRDs, RBAC, Deployment and so on
-    Manifests(manifests::Manifests),
-    /// Create the project of an operator
-    New(new::New),
-    /// Add a kind, a controller, a webhook or a version to a project
+    /// Write a container image of an operator, without a container runtime
+    Image(image::Image),
+    /// Run a local Kubernetes cluster in one process
     #[command(subcommand)]
-    Add(add::Add),
-    /// Show the objects that an object owns, and what blocks deletions
-    Tree(tree::Tree),
+    Cluster(cluster::Command),
+    /// Use the embedded API server with envtest of controller-runtime
+    #[command(subcommand)]
+    Envtest(envtest::Envtest),
     /// Generate Rust types from a CustomResourceDefinition
     Types(types::Types),
+    /// Check the setup of this machine and project
+    Doctor(doctor::Doctor),
+    /// Print a script that completes commands in a shell
+    Completions(completions::Completions),
 }
 
 /// Runs a command that makes requests.
@@ -142,7 +142,8 @@ fn block_on_many(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::R
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
-        Command::Cluster(command) => cluster::run(&command),
+        Command::New(command) => new::run(&command),
+        Command::Add(command) => add::run(&command),
         Command::Dev(command) => block_on_many(dev::run(&command)),
         Command::Run(command) => block_on(run::run(&command)),
         Command::Why(command) => operator::why::run(&command),
@@ -152,21 +153,20 @@ fn main() -> ExitCode {
         Command::Pause(command) => operator::control::pause(&command, true),
         Command::Resume(command) => operator::control::pause(&command, false),
         Command::Trigger(command) => operator::control::trigger(&command),
+        Command::Tree(command) => block_on(tree::run(&command)),
+        Command::Manifests(command) => manifests::run(&command),
         Command::Check(command) => block_on(check::run(&command)),
         Command::Plan(command) => block_on_many(plan::run(&command)),
-        Command::Doctor(command) => block_on(doctor::run(&command)),
-        Command::Completions(command) => completions::run(&command, Arguments::command()),
-        Command::Envtest(command) => envtest::run(&command),
-        Command::Image(command) => image::run(&command),
         Command::Install(command) => block_on(install::install(&command)),
         Command::Uninstall(command) => block_on(install::uninstall(&command)),
         Command::Deploy(command) => block_on(install::deploy(&command)),
         Command::Undeploy(command) => block_on(install::undeploy(&command)),
-        Command::Manifests(command) => manifests::run(&command),
-        Command::New(command) => new::run(&command),
-        Command::Add(command) => add::run(&command),
-        Command::Tree(command) => block_on(tree::run(&command)),
+        Command::Image(command) => image::run(&command),
+        Command::Cluster(command) => cluster::run(&command),
+        Command::Envtest(command) => envtest::run(&command),
         Command::Types(command) => types::run(&command),
+        Command::Doctor(command) => block_on(doctor::run(&command)),
+        Command::Completions(command) => completions::run(&command, Arguments::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
