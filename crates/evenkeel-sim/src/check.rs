@@ -13,7 +13,7 @@ use crate::plan::{At, Plan};
 use crate::report::{Finding, Report};
 use crate::simulation::{Config, Simulation};
 use crate::world::{self, Run};
-use crate::{fail, shrink, trace};
+use crate::{fail, shrink, subprocess, trace};
 
 /// The time that replayed plans may take.
 const UNLIMITED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -35,6 +35,9 @@ pub(crate) fn check(simulation: &Simulation) {
 
 /// Runs the simulation.
 pub(crate) fn explore(simulation: &Simulation) -> Report {
+    if subprocess::is_of_another_simulation(&simulation.config) {
+        return Report::new(&simulation.config.name);
+    }
     let start = explore::now();
     let deadline = start + explore::budget(simulation);
     let calm_plan = Plan::default();

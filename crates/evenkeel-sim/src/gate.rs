@@ -34,6 +34,7 @@ use evenkeel_cluster::Cluster;
 use evenkeel_types::watch;
 use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -72,7 +73,7 @@ pub(crate) enum Command {
 }
 
 /// A write of the operator that reached the server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Write {
     pub(crate) call: Call,
     pub(crate) nth: u32,
@@ -97,7 +98,7 @@ impl Write {
 }
 
 /// What the operator requested in a run.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Requests {
     pub(crate) writes: Vec<Write>,
     /// Watch events by resource.

@@ -28,6 +28,8 @@ mod manual;
 // One run.
 mod world;
 
+mod subprocess;
+
 mod gate;
 
 mod application;

@@ -19,7 +19,7 @@ use crate::oracle::{self, Oracle};
 use crate::plan::{Effect, Plan};
 use crate::report::Report;
 use crate::workload::{self, ObjectRef, Step};
-use crate::{check, explore, fail, world};
+use crate::{check, explore, fail, subprocess, world};
 
 type Build = dyn Fn(&Manager, &Link) -> Result<(), BoxError> + Send + Sync;
 type Invariant = dyn Fn(&[Value]) -> Result<(), String> + Send + Sync;
@@ -49,6 +49,8 @@ pub(crate) struct Config {
     /// Resources whose objects may be created and deleted more often than in a calm run.
     pub(crate) recreated: BTreeSet<String>,
     pub(crate) invariants: Vec<(String, Arc<Invariant>)>,
+    /// The name of the test, if each plan is run in a process of its own.
+    pub(crate) subprocess: Option<String>,
 }
 
 /// A simulation of an operator; see [`operator`].
@@ -126,6 +128,7 @@ fn simulation(name: &str, build: Arc<Build>, application: Option<Arc<MakeStub>>)
             rules: None,
             recreated: BTreeSet::new(),
             invariants: Vec::new(),
+            subprocess: None,
         },
         tier: Tier::from_env(),
         budget: None,
@@ -278,6 +281,20 @@ impl Simulation {
         test: impl Fn(&[Value]) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         self.config.invariants.push((name.to_owned(), Arc::new(test)));
+        self
+    }
+
+    /// Runs each plan in a process of its own, for an operator with state in statics, which all runs
+    /// would share otherwise. The test must contain the simulation on each execution, and reach it
+    /// quickly. Within a run, statics survive the crashes of the operator.
+    ///
+    /// # Panics
+    /// Unless called by a test that libtest runs on a thread of its own, as it does by default.
+    #[track_caller]
+    pub fn subprocesses(mut self) -> Self {
+        // A child process has only one thread.
+        let child = subprocess::is_child();
+        self.config.subprocess = (!child).then(subprocess::current_test);
         self
     }
 

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use evenkeel_apiserver::StoredObject;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::gate::is_auxiliary;
@@ -25,11 +26,11 @@ pub(crate) const APPLICATION: &str = "application";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
 /// The canonical objects of a cluster, by resource and name.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct State(pub(crate) BTreeMap<String, Value>);
 
 /// One field that differs between two states.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Difference {
     /// The object: resource and name.
     pub(crate) object: String,
@@ -40,7 +41,7 @@ pub(crate) struct Difference {
 }
 
 /// An object as stored, decoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Decoded {
     pub(crate) resource: String,
     pub(crate) namespace: String,

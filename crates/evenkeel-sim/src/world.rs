@@ -21,6 +21,7 @@ use evenkeel_apiserver::{AccessReport, AccessTrail, Commit, StoredObject};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 use http::Method;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -36,6 +37,7 @@ use crate::gate::{Command, Gate, Requests};
 use crate::plan::{Effect, Fault, Plan};
 use crate::simulation::Config;
 use crate::state::{self, Decoded, Difference, State};
+use crate::subprocess;
 use crate::trace::{Lane, Recorder, TraceEvent};
 use crate::user::{Refused, User};
 use crate::workload::{ObjectRef, Step};
@@ -63,7 +65,7 @@ const STEP_RETRIES: usize = 90;
 const AFTERMATH: Duration = Duration::from_secs(10);
 
 /// A commit, decoded, and the step of the workload it belongs to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Change {
     pub(crate) revision: u64,
     pub(crate) object: Decoded,
@@ -72,6 +74,7 @@ pub(crate) struct Change {
 }
 
 /// What a run has shown.
+#[derive(Deserialize, Serialize)]
 pub(crate) struct Run {
     pub(crate) trace: Vec<TraceEvent>,
     pub(crate) requests: Requests,
@@ -113,7 +116,7 @@ pub(crate) struct Run {
 }
 
 /// What an operator holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Counts {
     pub(crate) tasks: usize,
     /// Open watches by resource.
@@ -121,7 +124,7 @@ pub(crate) struct Counts {
 }
 
 /// Why a run ended early.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Abort {
     /// The operator could not be started, or its manager returned an error.
     Operator(String),
@@ -141,8 +144,11 @@ pub(crate) fn runtime() -> Runtime {
         .unwrap_or_else(|error| crate::fail(&format!("cannot start a runtime: {error}")))
 }
 
-/// Runs a plan in a runtime of its own.
+/// Runs a plan in a runtime of its own, or in a process of its own.
 pub(crate) fn run(config: &Config, plan: &Plan) -> Run {
+    if let Some(test) = &config.subprocess {
+        return subprocess::run(config, plan, test);
+    }
     let runtime = runtime();
     let canaries = config.canaries();
     let logs = (!canaries.is_empty()).then(|| logs::Watched::new(canaries));

@@ -36,6 +36,7 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
     let created = |write: &Write| write.code == 201 && !write.call.resource.contains('/');
     on_all(Effect::CrashAfter, &mut faults);
     on_all(Effect::LoseResponse, &mut faults);
+    calls(calm, &mut faults);
     on_all(Effect::Touch, &mut faults);
     for (resource, events) in &calm.requests.events {
         for nth in 1..=(*events).min(EVENTS) {
@@ -53,7 +54,6 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
     }
     on_all(Effect::StaleRestart, &mut faults);
     let pruned = crashes_before(&writes, &mut faults);
-    calls(calm, &mut faults);
     on_all(Effect::Reject(500), &mut faults);
     poisons(config, &writes, &mut faults);
     watches(calm, &mut faults);

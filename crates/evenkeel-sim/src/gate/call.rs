@@ -1,12 +1,28 @@
 //! What a request is about, as RBAC names it.
 
 use http::{Method, Request, header};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::plan::At;
 use crate::workload::ObjectRef;
 
+/// All verbs.
+const VERBS: [&str; 10] = [
+    "apply",
+    "call",
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
 /// A request of the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Call {
     pub(crate) verb: &'static str,
     /// The resource with its group and subresource.
@@ -16,6 +32,25 @@ pub(crate) struct Call {
     pub(crate) name: String,
     /// The path without the subresource.
     pub(crate) path: String,
+}
+
+// Not derived, because of the verb, which is not borrowed from the input.
+impl<'de> Deserialize<'de> for Call {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Owned {
+            verb: String,
+            resource: String,
+            namespace: String,
+            name: String,
+            path: String,
+        }
+        let Owned { verb, resource, namespace, name, path } = Owned::deserialize(from)?;
+        let Some(verb) = VERBS.into_iter().find(|known| *known == verb) else {
+            return Err(D::Error::custom(format!("unknown verb {verb}")));
+        };
+        Ok(Self { verb, resource, namespace, name, path })
+    }
 }
 
 impl Call {

@@ -4,6 +4,7 @@ use evenkeel::BoxError;
 use evenkeel::leader::{LeaderElectionHandle, MonotonicClock};
 use http::Response;
 use http_body_util::BodyExt as _;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Gate, SimBody, faults};
@@ -18,7 +19,7 @@ pub(crate) struct Replica {
 }
 
 /// A write of a replica that was not the leader any more.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Breach {
     pub(crate) object: String,
     pub(crate) text: String,

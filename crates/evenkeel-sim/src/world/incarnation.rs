@@ -11,6 +11,7 @@ use evenkeel::webhook::WebhookOptions;
 use evenkeel::{BoxError, Clock, ControllerHandle, Key, Manager};
 use evenkeel_cluster::Cluster;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::application::Link;
@@ -19,7 +20,7 @@ use crate::simulation::Config;
 use crate::trace::{Lane, Recorder};
 
 /// A reconcile, as far as oracles need it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Reconciled {
     pub(crate) object: String,
     pub(crate) panic: Option<String>,

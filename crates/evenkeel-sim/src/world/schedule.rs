@@ -7,6 +7,8 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Abort, World};
 
 /// How long tasks run until they wait for something.
@@ -20,7 +22,7 @@ const RECONCILE: u32 = 20;
 const MAX_DECISIONS: usize = 400;
 
 /// A choice that was made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Decision {
     /// The number of options.
     pub(crate) options: usize,

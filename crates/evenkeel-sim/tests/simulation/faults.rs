@@ -406,3 +406,40 @@ fn disabled_fault_is_skipped_with_its_reason() {
     let reason = "Pause(0) (the operator has one replica)";
     assert!(report.coverage.skipped.iter().any(|it| it == reason), "{}", report.coverage);
 }
+
+/// Counts in a static, which all runs share.
+fn counting(name: &str) -> evenkeel_sim::Simulation {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        let map = part(&app, 0);
+        if cx.client().live().get::<ConfigMap>(&cx.key().sibling("a-0")).await?.is_none() {
+            let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let mut map = map;
+            map.data = Some([("number".to_owned(), number.to_string())].into());
+            cx.apply_owned(map).force().await?;
+        }
+        Ok(Action::done())
+    }
+    crate::operators::simulate_one(name, |manager| {
+        manager.controller(reconciler_fn(reconcile)).owns::<ConfigMap>().register().map(drop)
+    })
+}
+
+fn lost_response_of_the_part() -> Plan {
+    one("apply", "configmaps", "default/a-0", 1, Effect::LoseResponse)
+}
+
+#[test]
+fn static_that_runs_share() {
+    let report = counting("static").replay([lost_response_of_the_part()]).explore();
+    assert!(report.finding.is_some(), "two runs have the same number: {report}");
+}
+
+#[test]
+fn static_of_a_process_of_its_own() {
+    let simulation = counting("static-alone").subprocesses();
+    let report = simulation.replay([lost_response_of_the_part()]).explore();
+    assert!(report.finding.is_none(), "{report}");
+    assert_eq!((report.coverage.run, report.coverage.missed), (1, 0), "{}", report.coverage);
+}

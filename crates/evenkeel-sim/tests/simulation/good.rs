@@ -9,6 +9,8 @@ mod certificate;
 
 mod restart;
 
+pub(crate) mod bucket;
+
 use evenkeel::prelude::*;
 use evenkeel_sim::Plan;
 use serde_json::{Value, json};

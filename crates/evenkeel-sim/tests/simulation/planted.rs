@@ -19,6 +19,10 @@ mod status;
 
 mod panics;
 
+mod application;
+
+mod leaks;
+
 mod rest;
 
 use std::collections::BTreeSet;
@@ -63,6 +67,8 @@ const ROOMS: &[&[Planted]] = &[
     hot_loop::PLANTED,
     status::PLANTED,
     panics::PLANTED,
+    application::PLANTED,
+    leaks::PLANTED,
     rest::PLANTED,
 ];
 
@@ -147,6 +153,16 @@ fn premature_status_is_found() {
 #[test]
 fn panics_are_found() {
     find_all(panics::PLANTED);
+}
+
+#[test]
+fn wrong_calls_of_an_application_are_found() {
+    find_all(application::PLANTED);
+}
+
+#[test]
+fn leaks_are_found() {
+    find_all(leaks::PLANTED);
 }
 
 #[test]
