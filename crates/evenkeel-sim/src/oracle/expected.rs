@@ -17,7 +17,7 @@ impl Simulation {
     /// Adds an invariant: at rest, the objects that `expected` returns for an object of type `K` exist
     /// and have at least these fields. They are in the namespace of that object unless they name
     /// another one, and may be the object itself, with its status. Objects that are being deleted are
-    /// left out.
+    /// left out. `expected` also gets all objects that were written since the start.
     ///
     /// ```no_run
     /// # use evenkeel::prelude::*;
@@ -27,14 +27,14 @@ impl Simulation {
     /// # impl Operator { fn register(&self, _: &Manager) -> Result<(), RegisterError> { Ok(()) } }
     /// evenkeel_sim::operator("copies", |manager| Operator.register(manager))
     ///     .sample("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: y}}")
-    ///     .expect(|map: &ConfigMap| {
+    ///     .expect(|map: &ConfigMap, _| {
     ///         let name = format!("copy-of-{}", map.name_any());
     ///         let metadata = json!({"name": name});
     ///         [json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})]
     ///     })
     ///     .check();
     /// ```
-    pub fn expect<K, E>(self, expected: impl Fn(&K) -> E + Send + Sync + 'static) -> Self
+    pub fn expect<K, E>(self, expected: impl Fn(&K, &[Value]) -> E + Send + Sync + 'static) -> Self
     where
         K: Object + DeserializeOwned,
         E: IntoIterator<Item = Value>,
@@ -49,7 +49,7 @@ impl Simulation {
             });
             for object in declared {
                 let typed = serde_json::from_value(object.clone()).map_err(|it| it.to_string())?;
-                for expected in expected(&typed) {
+                for expected in expected(&typed, objects) {
                     exists(objects, expected, &object["metadata"]["namespace"])?;
                 }
             }

@@ -59,8 +59,8 @@ fn parts_survives_faults() {
 
 #[test]
 fn finalized_survives_faults() {
-    let finalizer = |app: &App| {
-        let mut app = expected(app).swap_remove(0);
+    let finalizer = |app: &App, objects: &[Value]| {
+        let mut app = expected(app, objects).swap_remove(0);
         app["metadata"]["finalizers"] = json!([FINALIZER]);
         [app]
     };
@@ -68,7 +68,7 @@ fn finalized_survives_faults() {
 }
 
 /// Returns an App with its status, and its parts.
-fn expected(app: &App) -> Vec<Value> {
+fn expected(app: &App, _: &[Value]) -> Vec<Value> {
     let (name, text) = (app.name_any(), &app.spec.text);
     let part = |number| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": text},

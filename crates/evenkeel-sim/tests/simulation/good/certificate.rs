@@ -103,7 +103,7 @@ fn certificate_survives_faults() {
 }
 
 /// Returns a certificate with its Secret.
-fn expected(certificate: &Certificate) -> [Value; 2] {
+fn expected(certificate: &Certificate, _: &[Value]) -> [Value; 2] {
     let name = certificate.name_any();
     let metadata = json!({"name": name, "labels": {OWN: "true"},
         "annotations": {HOST: certificate.spec.host}});

@@ -152,7 +152,7 @@ fn database_survives_faults() {
 }
 
 /// Returns a database with its members, and the snapshot before an upgrade.
-fn expected(database: &Database) -> Vec<Value> {
+fn expected(database: &Database, _: &[Value]) -> Vec<Value> {
     let (name, version) = (database.name_any(), &database.spec.version);
     let member = |number: i32| {
         let containers = json!([{"name": "main", "image": format!("database:{version}")}]);

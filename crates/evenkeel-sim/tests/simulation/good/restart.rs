@@ -44,7 +44,7 @@ fn restart_survives_faults() {
         let controller = manager.controller(reconciler_fn(reconcile));
         controller.owns::<ConfigMap>().owns::<Pod>().register().map(drop)
     })
-    .expect(|app: &App| {
+    .expect(|app: &App, _| {
         let (name, text) = (app.name_any(), &app.spec.text);
         let containers = json!([{"name": "main", "image": "database:1"}]);
         [

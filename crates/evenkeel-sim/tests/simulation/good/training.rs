@@ -128,7 +128,7 @@ fn training_survives_faults() {
 }
 
 /// Returns a training that has completed, with its Service and workers.
-fn expected(training: &Training) -> Vec<Value> {
+fn expected(training: &Training, _: &[Value]) -> Vec<Value> {
     let name = training.name_any();
     let server = format!("{name}-server");
     let itself = json!({"apiVersion": "sim.test/v1", "kind": "Training", "metadata": {"name": name},
