@@ -7,9 +7,10 @@ use std::error::Error;
 use std::process::Command;
 
 use crate::cargo::cargo;
-use crate::simulations;
+use crate::{mutants, simulations};
 
-/// The campaign with a program of its own.
+/// The campaigns with programs of their own.
+const MUTANTS: &str = "mutants";
 const SIMULATIONS: &str = "simulations";
 
 /// The campaigns and the arguments of `cargo` that run their tests.
@@ -92,6 +93,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         println!("campaign: {name}\ncommit:   {}", commit()?);
         return simulations::run(rest.first().map(String::as_str));
     }
+    if let [name, rest @ ..] = arguments
+        && name == MUTANTS
+    {
+        println!("campaign: {name}\ncommit:   {}", commit()?);
+        return mutants::run(rest);
+    }
     let (name, seeds) = match arguments {
         [name] => (name.as_str(), DEFAULT_SEEDS),
         [name, seeds] => (name.as_str(), seeds.as_str()),
@@ -114,7 +121,8 @@ fn usage() -> String {
     let names: Vec<&str> = CAMPAIGNS.iter().map(|(name, _)| *name).collect();
     format!(
         "usage: campaign <name> [from..to], where <name> is one of: {}\n       \
-         campaign {SIMULATIONS} [seconds]",
+         campaign {SIMULATIONS} [seconds]\n       \
+         campaign {MUTANTS} [seconds] [text], where <text> limits it to the mutants with this text",
         names.join(", ")
     )
 }

@@ -6,6 +6,8 @@ mod cargo;
 
 mod go;
 
+mod mutants;
+
 mod package;
 
 mod policy;

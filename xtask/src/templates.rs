@@ -7,7 +7,7 @@
 
 mod journey;
 
-mod seed;
+pub(crate) mod seed;
 
 use std::error::Error;
 use std::fs;

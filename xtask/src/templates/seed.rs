@@ -20,7 +20,7 @@ const LINKED: &[&str] = &["rlib", "rmeta", "so", "dylib"];
 ///
 /// # Errors
 /// If a file cannot be read or written.
-pub(super) fn seed(profile: &Path, target: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn seed(profile: &Path, target: &Path) -> Result<(), Box<dyn Error>> {
     let to = target.join(profile.file_name().ok_or("the profile has no name")?);
     for directory in DIRECTORIES {
         let from = profile.join(directory);
