@@ -42,6 +42,7 @@ async fn main() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use evenkeel_test::TestCluster;
+    use serde_json::json;
 
     use super::*;
 
@@ -68,6 +69,10 @@ mod tests {
         })
         .install::<Greeting>()
         .sample(ada)
+        .expect(|greeting: &Greeting, _| {
+            [json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": greeting.name_any()},
+                "data": {"text": format!("Hello, {}!", greeting.spec.name)}})]
+        })
         .check();
     }
 }
