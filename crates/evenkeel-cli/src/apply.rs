@@ -202,10 +202,16 @@ pub(crate) async fn resource(
         None => ("", text("/apiVersion")),
     };
     let gvk = GroupVersionKind::gvk(group, version, text("/kind"));
-    let (resource, capabilities) = discovery::pinned_kind(&connection.client, &gvk)
-        .await
-        .with_context(|| format!("the server does not serve {}", gvk.kind))?;
-    Ok((resource, capabilities.scope))
+    match discovery::pinned_kind(&connection.client, &gvk).await {
+        Ok((resource, capabilities)) => Ok((resource, capabilities.scope)),
+        Err(kube::Error::Discovery(_)) => {
+            bail!("the server has no kind {:?} in {}", gvk.kind, text("/apiVersion"))
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            bail!("the server does not serve {}, the API of {}", text("/apiVersion"), gvk.kind)
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot discover {}", gvk.kind)),
+    }
 }
 
 fn object_name(object: &Value) -> &str {

@@ -119,7 +119,7 @@ async fn cluster(target: &TargetArgs) -> Result<String, String> {
     let (context, url) = (&connection.context, &connection.url);
     match version {
         Ok(Ok(version)) => Ok(format!("{context} at {url}, {}", version.git_version)),
-        Ok(Err(error)) => Err(format!("{context} at {url}: {error}")),
+        Ok(Err(error)) => Err(format!("{context} at {url}: {}", output::error(&error.into()))),
         Err(_) => Err(format!("{context} at {url} does not respond")),
     }
 }

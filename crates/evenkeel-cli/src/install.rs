@@ -28,12 +28,11 @@ pub(crate) struct Install {
 pub(crate) async fn install(install: &Install) -> anyhow::Result<()> {
     let (model, _) = manifests::describe(&install.source)?;
     let connection = install.target.connect().await?;
-    let count = model.crds.len();
-    apply::confirm(
-        &connection,
-        &format!("Installing {count} CRDs of {}", model.name),
-        install.yes,
-    )?;
+    let crds = match model.crds.len() {
+        1 => "1 CRD".to_owned(),
+        count => format!("{count} CRDs"),
+    };
+    apply::confirm(&connection, &format!("Installing {crds} of {}", model.name), install.yes)?;
     apply::apply(&connection, &model.crds).await
 }
 

@@ -135,7 +135,8 @@ fn block_on(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result
 
 /// Runs a command that serves a cluster.
 fn block_on_many(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    evenkeel::logging::init(Some("warn"))?;
+    // Errors of requests are returned.
+    evenkeel::logging::init(Some("warn,kube_client=off"))?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(command)
 }
 

@@ -32,9 +32,15 @@ pub(crate) fn error(error: &anyhow::Error) -> String {
 /// Returns the text of an error, and whether it has that of its causes.
 fn text(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
     use evenkeel::kube::Error;
-    if let Some(Error::Api(status)) = error.downcast_ref() {
+    match error.downcast_ref() {
         // Its text has all fields of the status.
-        return (status.message.clone(), true);
+        Some(Error::Api(status)) => return (status.message.clone(), true),
+        Some(Error::Service(_)) => {
+            let text = "cannot reach the API server\nhint: `evenkeel doctor` names the cluster, \
+                        `evenkeel cluster start` starts one";
+            return (text.to_owned(), false);
+        }
+        _ => {}
     }
     if let Some(error) = error.downcast_ref::<serde_saphyr::Error>() {
         // The lines after the first one show the place in the file.
