@@ -104,7 +104,7 @@ pub(crate) async fn run(check: &Check) -> anyhow::Result<()> {
     }
     let validator = objects::Validator::start(&model.crds).await?;
     for (place, object) in samples::read()? {
-        findings.extend(validator.validate(&place, &object).await);
+        findings.extend(validator.validate_strictly(&place, &object).await);
     }
     if check.against.as_deref() == Some("cluster") {
         let connection = check.target.connect().await?;

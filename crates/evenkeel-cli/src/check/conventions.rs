@@ -87,6 +87,10 @@ fn version(place: &str, version: &Value, findings: &mut Vec<Finding>) {
     }
 }
 
+/// The fields of the type Condition of Kubernetes.
+const CONDITION: &[&str] =
+    &["lastTransitionTime", "message", "observedGeneration", "reason", "status", "type"];
+
 /// Checks a field and the fields below it.
 fn fields(place: &str, schema: &Value, findings: &mut Vec<Finding>) {
     if schema["type"] == "number" {
@@ -99,7 +103,10 @@ fn fields(place: &str, schema: &Value, findings: &mut Vec<Finding>) {
         if !is_camel_case(name) {
             findings.push(Finding::warning(&place, "the name is not in camelCase"));
         }
-        if text(field, "/description").is_empty() {
+        // Those of the type Condition are documented by Kubernetes.
+        let standard = place.ends_with(&format!(".conditions[].{name}"));
+        let standard = standard && CONDITION.contains(&&**name);
+        if text(field, "/description").is_empty() && !standard {
             findings.push(Finding::warning(&place, "there is no description"));
         }
         fields(&place, field, findings);
@@ -215,13 +222,15 @@ mod tests {
                 "v1:.spec.host_name: the name is not in camelCase",
             ),
             (
-                remove(&at("status/properties/conditions/items/properties/type"), "description"),
-                "v1:.status.conditions[].type: there is no description",
+                set(&at("status/properties/conditions/items/properties"), "cost", json!({})),
+                "v1:.status.conditions[].cost: there is no description",
             ),
         ] {
             let [found] = &*found else { panic!("{expected}: {found:?}") };
             assert!(found.contains(expected), "{expected}: {found}");
         }
+        let condition = at("status/properties/conditions/items/properties/type");
+        assert_eq!(remove(&condition, "description"), [""; 0]);
         let columns = remove("/spec/versions/0", "additionalPrinterColumns");
         assert_eq!(columns, Vec::<String>::new(), "Age is shown");
     }

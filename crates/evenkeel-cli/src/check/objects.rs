@@ -1,16 +1,16 @@
 //! Validates objects against CRDs, on an embedded API server that stores nothing.
 
 use anyhow::Context as _;
-use evenkeel::kube::api::{DynamicObject, ListParams, PostParams};
+use evenkeel::kube::Api;
+use evenkeel::kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use evenkeel::kube::discovery::Scope;
-use evenkeel::kube::{self, Api};
 use evenkeel_apiserver::ApiServer;
 use evenkeel_cluster::Cluster;
 use serde_json::{Value, json};
 
 use super::Finding;
-use crate::apply;
 use crate::target::Connection;
+use crate::{apply, output};
 
 /// An API server with the next version of the CRDs.
 pub(super) struct Validator {
@@ -41,10 +41,30 @@ impl Validator {
         self.create(object).await.err().map(|error| Finding::breaking(place, error))
     }
 
+    /// Validates an object that a person wrote. Fields that the schema does not have are errors:
+    /// they are mostly misspelled.
+    pub(super) async fn validate_strictly(&self, place: &str, object: &Value) -> Option<Finding> {
+        let parameters = PatchParams::apply("evenkeel").dry_run().validation_strict();
+        let applied = async {
+            let (api, object) = self.prepare(object).await?;
+            let name = object.metadata.name.clone().unwrap_or_default();
+            let applied = api.patch(&name, &parameters, &Patch::Apply(&object)).await;
+            applied.map(drop).map_err(|error| output::error(&error.into()))
+        };
+        applied.await.err().map(|error| Finding::breaking(place, error))
+    }
+
     async fn create(&self, object: &Value) -> Result<(), String> {
+        let (api, object) = self.prepare(object).await?;
+        let parameters = PostParams { dry_run: true, field_manager: None };
+        let created = api.create(&parameters, &object).await;
+        created.map(drop).map_err(|error| output::error(&error.into()))
+    }
+
+    async fn prepare(&self, object: &Value) -> Result<(Api<DynamicObject>, DynamicObject), String> {
         let (resource, scope) = apply::resource(&self.connection, object)
             .await
-            .map_err(|error| format!("{error:#}"))?;
+            .map_err(|error| output::error(&error))?;
         let client = self.connection.client.clone();
         let api = match scope {
             Scope::Cluster => Api::<DynamicObject>::all_with(client, &resource),
@@ -55,14 +75,8 @@ impl Validator {
             // Namespaces of the other cluster do not exist here.
             object["metadata"]["namespace"] = "default".into();
         }
-        let object: DynamicObject =
-            serde_json::from_value(object).map_err(|error| error.to_string())?;
-        let parameters = PostParams { dry_run: true, field_manager: None };
-        match api.create(&parameters, &object).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) => Err(status.message.clone()),
-            Err(error) => Err(error.to_string()),
-        }
+        let object = serde_json::from_value(object).map_err(|error| error.to_string())?;
+        Ok((api, object))
     }
 }
 

@@ -32,6 +32,18 @@ fn samples_are_validated_by_the_schema() {
     let [finding] = &*breaking else { panic!("{output:?}") };
     assert_eq!(finding["place"], "samples/b.yaml");
     assert!(finding["problem"].as_str().unwrap().contains("spec.name"), "{finding}");
+    let misspelled = sample.replace("Greeting", "Greetign");
+    for (text, problem) in [
+        (format!("{sample}spec: {{name: Ada, tilte: Countess}}\n"), "tilte"),
+        (format!("{misspelled}spec: {{name: Ada}}\n"), "no kind \"Greetign\" in example.com/v1\n"),
+        (sample.replace("/v1", "/v2"), "does not serve example.com/v2"),
+        ("kind: [Greeting\n".to_owned(), "samples/b.yaml: line 1 column 7: unclosed"),
+    ] {
+        dir.write("samples/b.yaml", &text);
+        let output = check(&dir, &[]);
+        assert_ne!(output.code, Some(0), "{output:?}");
+        assert!(format!("{}{}", output.stdout, output.stderr).contains(problem), "{output:?}");
+    }
 }
 
 #[test]
