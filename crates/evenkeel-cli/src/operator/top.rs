@@ -66,8 +66,9 @@ fn render(status: &Value, before: Option<&Value>) -> String {
         lines.push_str(&format!("  {}: {}\n", part("check"), part("problem")));
     }
     lines.push('\n');
+    // What matters most comes first: a narrow terminal cuts the end.
     let header =
-        ["CONTROLLER", "PHASE", "ACTIVE", "DUE", "DELAYED", "OLDEST", "RECONCILES", "/S", "ERRORS"];
+        ["CONTROLLER", "PHASE", "RECONCILES", "/S", "ERRORS", "ACTIVE", "DUE", "DELAYED", "OLDEST"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let controllers =
         |status: &Value| status["controllers"].as_array().cloned().unwrap_or_default();
@@ -82,13 +83,13 @@ fn render(status: &Value, before: Option<&Value>) -> String {
         rows.push(vec![
             name("name"),
             phase,
+            controller["reconciles"].to_string(),
+            rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string()),
+            controller["errors"].to_string(),
             format!("{}/{}", controller["active"], controller["workers"]),
             controller["due"].to_string(),
             controller["delayed"].to_string(),
             controller["oldestSeconds"].as_f64().map_or_else(|| "-".to_owned(), short),
-            controller["reconciles"].to_string(),
-            rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string()),
-            controller["errors"].to_string(),
         ]);
         let found = controller["alarms"].as_array().cloned().unwrap_or_default();
         alarms.extend(found.iter().filter_map(Value::as_str).map(str::to_owned));
@@ -130,7 +131,7 @@ mod tests {
         assert!(text.starts_with("web 1.0.0 · ready · pid 7\n"), "{text}");
         let row = text.lines().find(|line| line.starts_with("websites")).unwrap();
         let cells: Vec<_> = row.split_whitespace().collect();
-        assert_eq!(cells, ["websites", "running", "1/4", "2", "3", "500ms", "30", "20", "1"]);
+        assert_eq!(cells, ["websites", "running", "30", "20", "1", "1/4", "2", "3", "500ms"]);
         assert!(text.ends_with("! reconcile loop\n"), "{text}");
     }
 }
