@@ -3,7 +3,7 @@
 //! Each mutant is an operator of this repository with one change that could be a mistake: a write that
 //! is missing, another comparison, an error that is ignored ([`rewrite`] has all of them). The
 //! simulation of the operator must find it. All mutants are in one build, in a workspace of its own
-//! below `target` that starts with the artifacts of `cargo test --workspace`, and a variable of the
+//! below `target` that starts with the artifacts of the campaign `simulations`, and a variable of the
 //! environment selects one.
 //!
 //! A mutant that no test could find, because the operator does the same, is listed in
@@ -97,11 +97,13 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/evenkeel-sim/tests/simulation/", "tests/mutants-simulation/"),
 ];
 
+/// The packages that are built by the campaign `simulations`. With their features, its artifacts are
+/// used again.
+const PACKAGES: &[&str] = &["evenkeel-sim", "appservice", "operators"];
+
 /// What the workspace has in common with this repository.
 const LINKS: &[&str] = &["bench", "crates", "examples", "xtask"];
 
-/// The package. It also depends on what macros and other packages both depend on, as that of
-/// `cargo xtask templates`: macros would be compiled again without it.
 const MANIFEST: &str = "\
 [package]
 name = \"mutants\"
@@ -123,10 +125,6 @@ serde = { workspace = true }
 serde_json = { workspace = true }
 tokio = { workspace = true, features = [\"rt-multi-thread\"] }
 tracing = { workspace = true }
-
-clap = { workspace = true }
-proc-macro2 = { version = \"1.0\", default-features = false }
-syn = { version = \"3.0\", default-features = false }
 ";
 
 const LIBRARY: &str = "\
@@ -155,7 +153,7 @@ const ROOTS: &[(&str, &str)] = &[
 
 /// Functions that are no part of an operator: what only decides about Events, and what simulations
 /// expect.
-const EXCLUDED: &[&str] = &["drift", "expected", "is_renewed"];
+const EXCLUDED: &[&str] = &["drift", "expected", "has_no_other_parts", "is_renewed"];
 
 /// The mutants that do the same as the operator: `file | function | description | reason`.
 const EQUIVALENT: &str = include_str!("mutants/equivalent.txt");
@@ -405,7 +403,7 @@ fn build(
     sources: &mut [(&'static str, Source)],
 ) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
     let target = root.join("target/mutants-target");
-    seed::seed(&root.join("target/debug"), &target)?;
+    seed::seed(&root.join("target/release"), &target)?;
     for _ in 0..MAX_BUILDS {
         let mut ranges = Vec::new();
         for (file, source) in &*sources {
@@ -414,8 +412,10 @@ fn build(
             ranges.push(of_file);
         }
         let mut command = cargo();
-        // With the features of the whole workspace, as its artifacts.
-        command.args(["test", "--workspace", "--offline", "--no-run", "--message-format=json"]);
+        command.args(["test", "--release", "--offline", "--no-run", "--message-format=json"]);
+        PACKAGES.iter().chain(&["mutants"]).for_each(|package| {
+            command.args(["-p", package]);
+        });
         ROOTS.iter().for_each(|(target, _)| {
             command.args(["--test", target]);
         });

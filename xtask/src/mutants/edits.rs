@@ -52,3 +52,19 @@ impl Output<'_> {
         self.text.push_str(&self.source[at..part.end]);
     }
 }
+
+/// Joins the lines of code, without the comments at their ends.
+pub(super) fn one_line(code: &str) -> String {
+    let lines = code.lines().map(|line| match line.trim_start().starts_with("//") {
+        true => "",
+        false => line.trim(),
+    });
+    let mut joined = String::new();
+    for line in lines.filter(|line| !line.is_empty()) {
+        if !joined.is_empty() && !line.starts_with(['.', '?', ')']) && !joined.ends_with('(') {
+            joined.push(' ');
+        }
+        joined.push_str(line);
+    }
+    joined
+}

@@ -12,7 +12,7 @@ use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Block, Expr, Lit, Signature, Stmt, UnOp};
 
-use super::edits::{self, Edit};
+use super::edits::{self, Edit, one_line};
 
 /// A change of the operator.
 #[derive(Clone, Debug)]
@@ -62,6 +62,7 @@ impl Source {
             next: first,
             constants: BTreeMap::new(),
             function: String::new(),
+            counts: BTreeMap::new(),
             scope: Scope::Simulation,
             returns_action: false,
             text: false,
@@ -111,6 +112,8 @@ struct Visitor<'a> {
     /// The constants of the file, which are changed where they are used.
     constants: BTreeMap<String, Literal>,
     function: String,
+    /// How often there is the same description in a function.
+    counts: BTreeMap<(String, String), usize>,
     scope: Scope,
     /// Whether `return Ok(Action::done())` is possible.
     returns_action: bool,
@@ -136,6 +139,13 @@ impl Visitor<'_> {
         let number = self.next;
         self.next += 1;
         let (line, function) = (span.start().line, self.function.clone());
+        let earlier = self.counts.entry((function.clone(), description.clone())).or_insert(0);
+        *earlier += 1;
+        // The list of equivalent mutants names each of them.
+        let description = match *earlier {
+            1 => description,
+            nth => format!("{description} #{nth}"),
+        };
         self.source.mutants.push(Mutant { number, line, function, description });
         number
     }
@@ -574,22 +584,6 @@ fn contains_let(expression: &Expr) -> bool {
         Expr::Binary(it) => contains_let(&it.left) || contains_let(&it.right),
         _ => false,
     }
-}
-
-/// Joins the lines of code, without the comments at their ends.
-fn one_line(code: &str) -> String {
-    let lines = code.lines().map(|line| match line.trim_start().starts_with("//") {
-        true => "",
-        false => line.trim(),
-    });
-    let mut joined = String::new();
-    for line in lines.filter(|line| !line.is_empty()) {
-        if !joined.is_empty() && !line.starts_with(['.', '?', ')']) && !joined.ends_with('(') {
-            joined.push(' ');
-        }
-        joined.push_str(line);
-    }
-    joined
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ fn mutants_of_statements_and_expressions() {
             &["replace `c` by `true`", "replace `c` by `false`", "delete `d = e`"],
         ),
         ("let a = apply(b).force();", &["delete `.force()`"]),
+        ("let a = [1, 1];", &["replace `1` by `2`", "replace `1` by `2` #2"]),
         (
             "let a = Action::requeue_after(b);",
             &["replace `Action::requeue_after(b)` by `Action::done()`"],
