@@ -312,7 +312,10 @@ impl<'a> World<'a> {
             let state = self.state();
             self.run.states.push(state);
             self.note_terminating(index);
-            self.check_invariants();
+            // A poisoned object need not be reconciled yet.
+            if self.gate.poisoned_until().is_none() {
+                self.check_invariants();
+            }
         }
         self.await_healing().await?;
         self.check_idle().await?;
@@ -493,6 +496,7 @@ impl<'a> World<'a> {
         self.quiet = QUIET_POISONED;
         self.rest().await?;
         self.run.healed = Some(self.state());
+        self.check_invariants();
         Ok(())
     }
 
