@@ -64,7 +64,19 @@ fn finalized_survives_faults() {
         app["metadata"]["finalizers"] = json!([FINALIZER]);
         [app]
     };
-    simulate("finalized", || Finalized).expect(expected).expect(finalizer).check();
+    let simulation = simulate("finalized", || Finalized).expect(expected).expect(finalizer);
+    simulation.invariant("there are no other parts", has_no_other_parts).check();
+}
+
+/// Checks that there are not more parts than declared.
+fn has_no_other_parts(objects: &[Value]) -> Result<(), String> {
+    let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+    let declared: i64 = of("App").filter_map(|app| app["spec"]["size"].as_i64()).sum();
+    let is_part = |map: &&Value| map["metadata"]["ownerReferences"][0]["kind"] == "App";
+    match of("ConfigMap").filter(is_part).count() as i64 {
+        parts if parts <= declared => Ok(()),
+        parts => Err(format!("there are {parts} ConfigMaps for {declared} parts")),
+    }
 }
 
 /// Returns an App with its status, and its parts.

@@ -125,6 +125,9 @@ fn is_renewed(objects: &[Value]) -> Result<(), String> {
     if secret["data"]["tls.crt"] != json!(ByteString(content.clone().into_bytes())) {
         return Err(format!("the Secret is not {content}"));
     }
+    if annotation(SERIAL).parse::<u32>().is_err() {
+        return Err(format!("{} is no serial number", annotation(SERIAL)));
+    }
     let time = |text: &str| text.parse::<Timestamp>().map_err(|error| error.to_string());
     let Some(user) = find("ConfigMap", "user") else { return Ok(()) };
     let created = time(user["metadata"]["creationTimestamp"].as_str().unwrap_or(""))?;

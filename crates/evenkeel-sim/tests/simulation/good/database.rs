@@ -148,6 +148,15 @@ fn database_survives_faults() {
     .patch::<Database>("main", json!({"spec": {"version": "2"}}))
     .disable(Oracle::Transition, "snapshots of earlier upgrades are kept")
     .expect(expected)
+    .invariant("there are no other members", |objects| {
+        let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+        let is_member = |pod: &&Value| pod["metadata"]["ownerReferences"][0]["kind"] == "Database";
+        let declared: i64 = of("Database").filter_map(|it| it["spec"]["members"].as_i64()).sum();
+        match of("Pod").filter(is_member).count() as i64 {
+            members if members <= declared => Ok(()),
+            members => Err(format!("there are {members} of {declared} members")),
+        }
+    })
     .check();
 }
 

@@ -47,10 +47,11 @@ fn restart_survives_faults() {
     .expect(|app: &App, _| {
         let (name, text) = (app.name_any(), &app.spec.text);
         let containers = json!([{"name": "main", "image": "database:1"}]);
+        let spec = json!({"containers": containers, "terminationGracePeriodSeconds": 1});
         [
             json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": text},
                 "metadata": {"name": format!("{name}-0"), "labels": {"app": name}}}),
-            json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers},
+            json!({"apiVersion": "v1", "kind": "Pod", "spec": spec,
                 "metadata": {"name": name, "annotations": {"sim.test/loaded": text}}}),
         ]
     })

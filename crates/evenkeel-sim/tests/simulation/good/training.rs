@@ -124,6 +124,15 @@ fn training_survives_faults() {
         "{apiVersion: sim.test/v1, kind: Training, metadata: {name: digits}, spec: {workers: 2}}",
     )
     .expect(expected)
+    .invariant("the server of a completed training is gone", |objects| {
+        let is_server = |object: &&Value| {
+            object["kind"] == "Pod" && !object["metadata"]["labels"]["server"].is_null()
+        };
+        match objects.iter().find(is_server) {
+            Some(pod) => Err(format!("Pod {} exists", pod["metadata"]["name"])),
+            None => Ok(()),
+        }
+    })
     .check();
 }
 
@@ -132,17 +141,20 @@ fn expected(training: &Training, _: &[Value]) -> Vec<Value> {
     let name = training.name_any();
     let server = format!("{name}-server");
     let itself = json!({"apiVersion": "sim.test/v1", "kind": "Training", "metadata": {"name": name},
-        "status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+        "status": {"succeeded": 2, "conditions": [{"type": "Complete", "status": "True"}]}});
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": server},
         "spec": {"selector": {"server": server}, "ports": [{"port": 2222}]}});
     let worker = |number: i32| {
         let name = format!("{name}-worker-{number}");
         let container = json!({"name": "main", "image": "training:1", "command": ["sleep", "5"]});
         json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Succeeded"},
-            "metadata": {"name": name, "labels": {"worker": name}},
-            "spec": {"restartPolicy": "Never", "containers": [container]}})
+        "metadata": {"name": name, "labels": {"worker": name}},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        }})
     };
-    // More of them may be declared when it is complete.
-    let succeeded = training.status.as_ref().map_or(0, |status| status.succeeded).max(1);
-    [itself, service].into_iter().chain((0..succeeded).map(worker)).collect()
+    // What is declared when it is complete has no effect.
+    [itself, service].into_iter().chain((0..2).map(worker)).collect()
 }
