@@ -191,6 +191,24 @@ impl Cluster {
         Ok(Self { server, manager, running })
     }
 
+    /// Registers the controllers that are not disabled with a manager of another process or test. The
+    /// API server is the one that the manager is a client of; controllers that sign tokens and
+    /// certificates with its keys do nothing.
+    ///
+    /// # Errors
+    /// When a controller cannot be set up.
+    pub fn register_controllers(
+        manager: &Manager,
+        options: &ClusterOptions,
+    ) -> Result<(), StartError> {
+        controllers::register(manager, options)
+    }
+
+    /// Returns the names of all controllers, as in [`ClusterOptions::disabled_controllers`].
+    pub fn controller_names() -> impl Iterator<Item = &'static str> {
+        controllers::names()
+    }
+
     /// Wraps an API server without running any controllers.
     #[must_use]
     pub fn api_only(server: ApiServer) -> Self {
