@@ -103,12 +103,16 @@ pub(crate) struct Requests {
     pub(crate) writes: Vec<Write>,
     /// Watch events by resource.
     pub(crate) events: BTreeMap<String, u32>,
+    /// Those before the workload, by resource.
+    pub(crate) events_before: BTreeMap<String, u32>,
     /// Watch requests by resource.
     pub(crate) watches: BTreeMap<String, u32>,
     /// Reviews by the operator's webhooks, by resource.
     pub(crate) reviews: BTreeMap<String, u32>,
     /// Calls of the application.
     pub(crate) calls: Vec<At>,
+    /// Objects whose last write by the operator was rejected by its own webhook, and why.
+    pub(crate) blocked: BTreeMap<String, String>,
     /// Writes of replicas that were not the leader any more.
     pub(crate) breaches: Vec<Breach>,
     /// Requests from other threads, and from tasks of an incarnation that has ended.
@@ -257,6 +261,12 @@ impl Gate {
         state.step = step;
         state.requests.count = 0;
         state.step_revision = self.cluster.server().revision();
+    }
+
+    /// Notes that the workload begins.
+    pub(crate) fn begin_workload(&self) {
+        let requests = &mut self.state.lock().requests;
+        requests.events_before = requests.events.clone();
     }
 
     /// Returns the faults that have not happened.

@@ -12,6 +12,8 @@ mod status;
 
 mod transition;
 
+mod webhooks;
+
 use std::fmt;
 
 use evenkeel_apiserver::{AccessReport, CountedAccess};
@@ -54,6 +56,8 @@ pub enum Oracle {
     Leadership,
     /// An object whose requests fail does not delay others.
     Isolation,
+    /// No webhook of the operator prevents what it needs itself.
+    Webhooks,
     /// Every request is allowed by the declared permissions.
     Permissions,
     /// The data of Secrets appears in no other object, Event, metric or log line.
@@ -84,6 +88,7 @@ impl Oracle {
             Self::Panics => "the operator panics or ends",
             Self::Leadership => "a replica writes after it has lost its lease",
             Self::Isolation => "an object that fails delays others",
+            Self::Webhooks => "a webhook of the operator blocks the operator",
             Self::Permissions => "a request needs a permission that is not declared",
             Self::Escapes => "work of the operator escapes from its manager",
             Self::Secrets => "data of a Secret is exposed",
@@ -189,11 +194,13 @@ pub(crate) fn violations(
     panics(run, &mut violations);
     lifecycle::owner_scopes(run, &mut violations);
     leadership(run, &mut violations);
+    webhooks::own_namespace(run, &mut violations);
     escapes(run, &mut violations);
     permissions(config, run, &mut violations);
     aborted(run, &mut violations);
     if run.aborted.is_none() {
         if let Some(calm) = calm {
+            webhooks::own_writes(run, calm, &mut violations);
             rest::convergence(run, calm, &mut violations);
             isolation::isolation(plan, run, calm, &mut violations);
             isolation::delays(plan, run, &mut violations);

@@ -53,6 +53,8 @@ impl<R: Review> tower_service::Service<Request<Body>> for ReviewService<R> {
 pub(crate) struct Reviews {
     gate: Arc<Gate>,
     incarnation: u32,
+    /// The user name of the operator.
+    user: Arc<str>,
     service: WebhookService,
 }
 
@@ -60,9 +62,10 @@ impl Reviews {
     pub(crate) fn new(
         gate: Arc<Gate>,
         incarnation: u32,
+        user: &str,
         service: WebhookService,
     ) -> ReviewService<Self> {
-        ReviewService(Self { gate, incarnation, service })
+        ReviewService(Self { gate, incarnation, user: user.into(), service })
     }
 }
 
@@ -102,7 +105,30 @@ impl Review for Reviews {
         }
         let request = Request::from_parts(parts, Full::new(bytes));
         let Ok(response) = tower_service::Service::call(&mut self.service, request).await;
+        if review["request"]["userInfo"]["username"] == *self.user {
+            let (parts, body) = response.into_parts();
+            let bytes = body.collect().await?.to_bytes();
+            self.note_own(&review, &bytes);
+            return Ok(Response::from_parts(parts, Full::new(bytes)));
+        }
         Ok(response)
+    }
+}
+
+impl Reviews {
+    /// Notes whether a write of the operator itself is rejected.
+    fn note_own(&self, review: &Value, response: &[u8]) {
+        let Some((resource, object)) = reviewed(review) else { return };
+        let response: Value = serde_json::from_slice(response).unwrap_or_default();
+        let response = &response["response"];
+        let object = format!("{resource} {object}");
+        let mut state = self.gate.state.lock();
+        if response["allowed"] == true {
+            state.requests.blocked.remove(&object);
+        } else {
+            let message = response["status"]["message"].as_str().unwrap_or_default();
+            state.requests.blocked.insert(object, message.to_owned());
+        }
     }
 }
 

@@ -38,6 +38,8 @@ pub enum BugClass {
     Leadership,
     /// One object delays others.
     Isolation,
+    /// A webhook rejects what it needs to work.
+    WebhookDeadlock,
     /// A panic, or the end of the process.
     Panic,
     /// A permission that is not declared.
@@ -70,6 +72,7 @@ impl BugClass {
             Oracle::Secrets => Self::ExposedSecret,
             Oracle::Leadership => Self::Leadership,
             Oracle::Isolation => Self::Isolation,
+            Oracle::Webhooks => Self::WebhookDeadlock,
             Oracle::Permissions => Self::MissingPermission,
             Oracle::Determinism | Oracle::Escapes => Self::Nondeterminism,
             Oracle::Leaks => Self::Leak,
@@ -84,7 +87,13 @@ fn by_effect(effect: Effect, violation: &Violation) -> BugClass {
     let surplus = violation.oracle == Oracle::Lifecycle || violation.expected == "absent";
     match effect {
         Effect::StaleRestart => BugClass::StaleView,
-        Effect::Lag(_) | Effect::LagUntilWrite | Effect::Outage(_) if surplus => {
+        Effect::Lag(_)
+        | Effect::LagUntilWrite
+        | Effect::Outage(_)
+        | Effect::RestartServer
+        | Effect::Restore(_)
+            if surplus =>
+        {
             BugClass::StaleView
         }
         Effect::CrashBefore | Effect::CrashAfter | Effect::Restart => BugClass::CrashBetweenWrites,
@@ -106,6 +115,7 @@ impl fmt::Display for BugClass {
             Self::PrematureStatus => "premature status",
             Self::Leadership => "leadership",
             Self::Isolation => "isolation",
+            Self::WebhookDeadlock => "webhook deadlock",
             Self::Panic => "panic",
             Self::MissingPermission => "missing permission",
             Self::ExposedSecret => "exposed Secret",

@@ -39,6 +39,12 @@ fn by_oracle(oracle: Oracle) -> Option<(&'static str, &'static str)> {
             "a reconcile waits or retries within itself, and other objects wait for its worker",
             "a returned error, which is retried with a delay while other objects are reconciled",
         ),
+        Oracle::Webhooks => (
+            "a webhook with `failurePolicy: Fail` matches what the operator needs to serve it: its own \
+             pods or lease, or what it writes when it starts",
+            "`Manager::webhook`, whose configuration leaves out the namespace of the operator, and \
+             `object_selector(..)` or `match_condition(..)` for its own writes elsewhere",
+        ),
         Oracle::Permissions => (
             "the ClusterRole of the operator lacks a rule",
             "`Manager::rules`, which lists what the registered controllers need",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel::cache::CacheOptions;
 use evenkeel::journal::{Outcome, Record};
@@ -18,6 +19,9 @@ use crate::application::Link;
 use crate::gate::{Gate, Reviews};
 use crate::simulation::Config;
 use crate::trace::{Lane, Recorder};
+
+/// Time in which all tasks of a process that has crashed are dropped.
+const ABORT: Duration = Duration::from_millis(1);
 
 /// A reconcile, as far as oracles need it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -97,7 +101,7 @@ impl Incarnation {
         let service = manager.webhook_service();
         if let Some((namespace, name, port)) = service.service() {
             // In place of the service that does not pass the gate.
-            let reviews = Reviews::new(gate.clone(), number, service);
+            let reviews = Reviews::new(gate.clone(), number, &config.user(), service);
             cluster.server().register_webhook_service(&namespace, &name, port, reviews);
         }
         if let Some(election) = manager.leader_elections().into_iter().next() {
@@ -114,6 +118,8 @@ impl Incarnation {
         // They refer to the manager, which refers to them.
         self.stepped.lock().clear();
         self.running.shutdown().await;
+        // Tasks of tasks are dropped one after the other; until then one of them may be polled again.
+        tokio::time::sleep(ABORT).await;
         self.gate.end(self.number);
         std::mem::take(&mut self.reconciled.lock())
     }
@@ -143,9 +149,7 @@ impl Incarnation {
     pub(crate) fn end(&mut self) -> Option<End> {
         Some(match self.running.try_join_next()? {
             Ok(Ok(())) => End::Failed("the manager has stopped".to_owned()),
-            Ok(Err(error @ RunError::LeaderElectionLost(_))) => {
-                End::LostLease(evenkeel::chain(&error))
-            }
+            Ok(Err(error)) if lost_lease(&error) => End::LostLease(evenkeel::chain(&error)),
             Ok(Err(error)) => End::Failed(evenkeel::chain(&error)),
             Err(error) => End::Failed(error.to_string()),
         })
@@ -187,6 +191,16 @@ impl Incarnation {
                 controller.enqueue(key.clone(), "simulation");
             }
         }
+    }
+}
+
+/// Whether a manager has ended because it lost the lease, with or without work that was cancelled: a
+/// request of a paused process completes only after the grace period.
+fn lost_lease(error: &RunError) -> bool {
+    match error {
+        RunError::LeaderElectionLost(_) => true,
+        RunError::ShutdownTimedOut { after: Some(after), .. } => lost_lease(after),
+        _ => false,
     }
 }
 
