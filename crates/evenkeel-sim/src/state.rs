@@ -172,11 +172,23 @@ impl Names {
             }
         }
         names.generated.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        for object in objects.iter().filter(|object| !object.uid().is_empty()) {
-            let path = format!("<uid of {}>", names.replace(&object.path()));
-            names.uids.insert(object.uid().to_owned(), path);
+        // The second time with the uids in names: a volume has that of its claim.
+        for _ in 0..2 {
+            for object in objects.iter().filter(|object| !object.uid().is_empty()) {
+                let path = format!("<uid of {}>", names.replace(&object.path()));
+                names.uids.insert(object.uid().to_owned(), path);
+            }
         }
         names
+    }
+
+    /// Replaces a uid within a text.
+    fn replace_uid(&self, text: &str) -> Option<String> {
+        let last = text.len().checked_sub(UID)?;
+        (0..=last).find_map(|start| {
+            let uid = text.get(start..start + UID).filter(|it| is_uid(it))?;
+            Some(text.replace(uid, self.uids.get(uid)?))
+        })
     }
 
     fn replace(&self, text: &str) -> String {
@@ -187,7 +199,7 @@ impl Names {
         if text.starts_with(TOKEN_VOLUME) && text.len() == TOKEN_VOLUME.len() + 5 {
             return format!("{TOKEN_VOLUME}*");
         }
-        let mut text = text.to_owned();
+        let mut text = self.replace_uid(text).unwrap_or_else(|| text.to_owned());
         for (from, to) in &self.generated {
             if text.contains(from.as_str()) {
                 text = text.replace(from.as_str(), to);
@@ -197,11 +209,15 @@ impl Names {
     }
 }
 
+/// The length of a uid.
+const UID: usize = 36;
+
+fn is_uid(text: &str) -> bool {
+    text.len() == UID && [8, 13, 18, 23].iter().all(|at| text.as_bytes()[*at] == b'-')
+}
+
 /// Replaces uids, and the random letters in the names of the volumes that have the tokens of pods.
 pub(crate) fn mask_random(value: &mut Value) {
-    let is_uid = |text: &str| {
-        text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text.as_bytes()[*at] == b'-')
-    };
     match value {
         Value::Object(fields) => fields.values_mut().for_each(mask_random),
         Value::Array(items) => items.iter_mut().for_each(mask_random),
@@ -276,6 +292,9 @@ fn mask_fields(fields: &mut Map<String, Value>, generation: &Value, names: &Name
     for (name, value) in fields.iter_mut() {
         if is_allocated(name) && !value.is_null() && value != "None" {
             *value = "<allocated>".into();
+        } else if name == "resourceVersion" {
+            // Of a reference: a volume has that of its claim.
+            *value = "<version>".into();
         } else if name == "observedGeneration" {
             let current = value == generation;
             *value = if current { "<current>" } else { "<outdated>" }.into();
@@ -381,6 +400,19 @@ mod tests {
             })
         );
         assert_eq!(names.replace("u-1"), "<uid of pods a/web-*>");
+    }
+
+    #[test]
+    fn uid_within_a_name_is_replaced() {
+        let uid = "07038626-11b8-48b3-abcd-d580f23e6b9a";
+        let claim = json!({"metadata": {"name": "data", "uid": uid}});
+        let volume = json!({"metadata": {"name": format!("pvc-{uid}"), "uid": "u-2"}});
+        let objects =
+            [decoded("persistentvolumes", volume), decoded("persistentvolumeclaims", claim)];
+        let names = Names::of(&objects);
+        let of_claim = "<uid of persistentvolumeclaims a/data>";
+        assert_eq!(names.replace(&format!("pvc-{uid}")), format!("pvc-{of_claim}"));
+        assert_eq!(names.replace("u-2"), format!("<uid of persistentvolumes a/pvc-{of_claim}>"));
     }
 
     #[test]
