@@ -1,6 +1,6 @@
 //! Runs a simulation: the calm run, stored plans, the plans of the tier; then shrinks and reports.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -70,7 +70,8 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
         config = whole.clone();
         calm = world::run(&config, &calm_plan);
     }
-    let worlds = &Worlds { whole, reduced: &config };
+    let events_before = calm.requests.events_before.clone();
+    let worlds = &Worlds { whole, reduced: &config, events_before };
     let config = &config;
     let mut plans = Vec::new();
     let replays = match simulation.replay.is_empty() {
@@ -117,7 +118,9 @@ fn skipped(simulation: &Simulation, calm: &Run) -> Vec<String> {
     let disabled = simulation.config.disabled_faults.iter();
     let mut skipped: Vec<String> =
         disabled.map(|(effect, reason)| format!("{effect:?} ({reason})")).collect();
-    if calm.requests.reviews.is_empty() {
+    if let Some(only) = &simulation.config.only_faults {
+        skipped.push(format!("faults other than {only:?}"));
+    } else if calm.requests.reviews.is_empty() {
         skipped.push("faults of webhooks (the operator has none)".to_owned());
     }
     if calm.requests.writes.is_empty() {
@@ -136,6 +139,8 @@ struct Worlds<'a> {
     whole: &'a Config,
     /// With the controllers that the workload needs, in which plans are run.
     reduced: &'a Config,
+    /// The events before the workload in the latter, by resource.
+    events_before: BTreeMap<String, u32>,
 }
 
 impl Worlds<'_> {
@@ -143,8 +148,28 @@ impl Worlds<'_> {
     /// a part of the cluster was missing.
     fn confirm(&self, plan: &Plan) -> Option<Violation> {
         let calm = (!plan.is_calm()).then(|| world::run(self.whole, &plan.calm()));
+        let plan = &match &calm {
+            Some(calm) => self.in_whole(plan, &calm.requests.events_before),
+            None => plan.clone(),
+        };
         let run = world::run(self.whole, plan);
         twice(self.whole, plan, &run, calm.as_ref()).into_iter().next()
+    }
+
+    /// Returns the plan with the same events in the whole cluster, where there may be more of them
+    /// before the workload: the ConfigMaps of its controllers, for example.
+    fn in_whole(&self, plan: &Plan, whole: &BTreeMap<String, u32>) -> Plan {
+        let mut plan = plan.clone();
+        for fault in &mut plan.faults {
+            let at = &mut fault.at;
+            let before = |events: &BTreeMap<String, u32>| events.get(&at.resource).copied();
+            let [reduced, whole] =
+                [before(&self.events_before), before(whole)].map(Option::unwrap_or_default);
+            if at.is_event() && at.object.is_empty() && at.nth > reduced {
+                at.nth = at.nth - reduced + whole;
+            }
+        }
+        plan
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) disabled: BTreeSet<Oracle>,
     /// Faults that are not injected, and why.
     pub(crate) disabled_faults: Vec<(Effect, String)>,
+    /// The faults that are injected, if not all are.
+    pub(crate) only_faults: Option<Vec<Effect>>,
     /// The permissions of the operator, if they are checked.
     pub(crate) rules: Option<Vec<PolicyRule>>,
     /// Resources whose objects may be created and deleted more often than in a calm run.
@@ -125,6 +127,7 @@ fn simulation(name: &str, build: Arc<Build>, application: Option<Arc<MakeStub>>)
             checks_deletion: true,
             disabled: BTreeSet::new(),
             disabled_faults: Vec::new(),
+            only_faults: None,
             rules: None,
             recreated: BTreeSet::new(),
             invariants: Vec::new(),
@@ -259,6 +262,12 @@ impl Simulation {
         self
     }
 
+    /// Injects faults of these kinds only. How long a fault lasts does not matter.
+    pub fn only_faults(mut self, effects: impl IntoIterator<Item = Effect>) -> Self {
+        self.config.only_faults.get_or_insert_default().extend(effects);
+        self
+    }
+
     /// Sets the permissions of the operator, such as those of its ClusterRole: every request must be
     /// allowed by them ([`Oracle::Permissions`]).
     pub fn rules(mut self, rules: impl IntoIterator<Item = v1::PolicyRule>) -> Self {
@@ -353,7 +362,9 @@ impl Config {
     /// Whether the author has disabled a fault of the plan.
     pub(crate) fn disables(&self, plan: &Plan) -> bool {
         let disabled = |effect: Effect| {
+            let only = self.only_faults.as_ref();
             self.disabled_faults.iter().any(|(disabled, _)| disabled.is_same_kind(effect))
+                || only.is_some_and(|only| !only.iter().any(|it| it.is_same_kind(effect)))
         };
         plan.faults.iter().any(|fault| disabled(fault.effect))
     }

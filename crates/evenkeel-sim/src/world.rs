@@ -331,6 +331,7 @@ impl<'a> World<'a> {
             self.start_operator().await?;
         }
         self.rest().await?;
+        self.gate.begin_workload();
         // Objects of before, too: the operator may change them.
         self.run.baseline = self.state_since(0);
         Ok(())

@@ -44,6 +44,9 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
             faults.push(Fault::new(at(), Effect::LagUntilWrite));
             faults.push(Fault::new(at(), Effect::Gap));
         }
+        // Also over several writes of the operator.
+        let at = At::new("event", resource, "", first_event(calm, resource));
+        faults.push(Fault::new(at, Effect::Lag(30)));
     }
     let pairs = super::cancelling_pairs(calm);
     faults.extend(pairs.into_iter().map(|at| Fault::new(at, Effect::Gap)));
@@ -117,17 +120,33 @@ fn calls(calm: &Run, faults: &mut Vec<Fault>) {
     }
 }
 
+/// Returns the number of the first event of a resource that the workload causes.
+fn first_event(calm: &Run, resource: &str) -> u32 {
+    calm.requests.events_before.get(resource).copied().unwrap_or_default() + 1
+}
+
 fn watches(calm: &Run, faults: &mut Vec<Fault>) {
     for resource in calm.requests.watches.keys() {
         let effects = [Effect::Expire, Effect::EndEmpty, Effect::Freeze, Effect::ExpireContinue];
         for effect in effects {
             faults.push(Fault::new(At::new("watch", resource, "", 1), effect));
         }
-        for effect in [Effect::Expire, Effect::Cut, Effect::Freeze, Effect::Lag(30)] {
-            faults.push(Fault::new(At::new("event", resource, "", 1), effect));
+        let first = first_event(calm, resource);
+        for effect in [Effect::Expire, Effect::Cut] {
+            // Before the workload, and in it.
+            for nth in [1, first] {
+                faults.push(Fault::new(At::new("event", resource, "", nth), effect));
+            }
         }
+        faults.push(Fault::new(At::new("event", resource, "", first), Effect::Freeze));
         for effect in [Effect::Reset, Effect::Bookmark] {
-            faults.push(Fault::new(At::new("event", resource, "", 2), effect));
+            faults.push(Fault::new(At::new("event", resource, "", first + 1), effect));
+        }
+        // A second page needs a second object.
+        let events = calm.requests.events.get(resource).copied().unwrap_or_default();
+        for nth in [2, events / 2] {
+            let at = At::new("event", resource, "", nth.max(1));
+            faults.push(Fault::new(at, Effect::ExpireContinue));
         }
     }
     if calm.requests.events.len() < 2 {
@@ -164,7 +183,7 @@ fn conditions(writes: &[(At, &Write)], faults: &mut Vec<Fault>) {
     for effect in [
         Effect::Outage(20),
         Effect::RestartServer,
-        Effect::Restore(60),
+        Effect::Restore(600),
         Effect::Unauthorize(30),
         Effect::Untrust(30),
     ] {
@@ -175,7 +194,8 @@ fn conditions(writes: &[(At, &Write)], faults: &mut Vec<Fault>) {
 /// Returns plans with a handover of the lease at each write: one kind after the other, or all.
 pub(crate) fn handovers(calm: &Run, all: bool) -> Vec<Plan> {
     const KINDS: [Effect; 5] = [
-        Effect::Pause(40),
+        // Longer than the lease, shorter than the lease and the grace period of a manager.
+        Effect::Pause(30),
         Effect::CrashAfter,
         Effect::PartitionLease(60),
         Effect::Restart,
@@ -194,7 +214,7 @@ pub(crate) fn handovers(calm: &Run, all: bool) -> Vec<Plan> {
             Plan { replicas: 2, faults, ..Plan::default() }
         }));
         if all {
-            let pause = Fault::new(at.clone(), Effect::Pause(40));
+            let pause = Fault::new(at.clone(), Effect::Pause(30));
             plans.push(Plan { replicas: 3, faults: vec![pause], ..Plan::default() });
         }
     }

@@ -165,7 +165,8 @@ impl OperatorService {
             if streams {
                 return Some(Ok(faults::no_streaming_lists()));
             }
-            if call.verb == "list" {
+            // Without a limit, there are no pages.
+            if call.verb == "list" && query.split('&').any(|it| it.starts_with("limit=")) {
                 // An exact number of objects needs a current list.
                 let kept = query
                     .split('&')
@@ -366,7 +367,10 @@ impl OperatorService {
                 gate.state.lock().conditions.page(&call.resource);
                 let text = format!("{} is listed in pages of one object", call.resource);
                 gate.recorder.fault(Lane::Cache, text);
-                Ok(faults::no_streaming_lists())
+                match streams(&request) {
+                    true => Ok(faults::no_streaming_lists()),
+                    false => Ok(faults::expired()),
+                }
             }
             effect => match self.begin(&call, effect) {
                 Some(refused) => refused,
@@ -389,14 +393,17 @@ impl OperatorService {
         call: Call,
         request: Request<Body>,
     ) -> Result<Response<SimBody>, BoxError> {
-        let streams = request.uri().query().unwrap_or_default().contains("sendInitialEvents=true");
+        let streams = streams(&request);
+        let query = request.uri().query().unwrap_or_default();
+        let bookmarks = query.contains("allowWatchBookmarks=true");
         let response = self.forward(request).await?;
         if !response.status().is_success() {
             return Ok(response);
         }
         let (gate, incarnation) = (self.gate.clone(), self.incarnation);
         let number = gate.open_watch(&call.resource);
-        let watch = stream::Watch { gate, incarnation, resource: call.resource, number, streams };
+        let resource = call.resource;
+        let watch = stream::Watch { gate, incarnation, resource, number, streams, bookmarks };
         Ok(response.map(|body| stream::watched(watch, body)))
     }
 
@@ -495,6 +502,11 @@ impl OperatorService {
         }
         Ok(Response::from_parts(parts, faults::full(bytes)))
     }
+}
+
+/// Whether the watch begins with a list.
+fn streams(request: &Request<Body>) -> bool {
+    request.uri().query().unwrap_or_default().contains("sendInitialEvents=true")
 }
 
 impl Gate {

@@ -33,6 +33,8 @@ pub(super) struct Watch {
     pub(super) number: u64,
     /// Whether it begins with a list.
     pub(super) streams: bool,
+    /// Whether the client accepts bookmarks.
+    pub(super) bookmarks: bool,
 }
 
 struct Watched {
@@ -42,6 +44,7 @@ struct Watched {
     number: u64,
     /// Whether it still delivers the list that it begins with.
     lists: bool,
+    bookmarks: bool,
     body: SimBody,
     lines: VecDeque<Bytes>,
     rest: Vec<u8>,
@@ -50,13 +53,14 @@ struct Watched {
 
 /// Returns the body of a watch.
 pub(super) fn watched(watch: Watch, body: SimBody) -> SimBody {
-    let Watch { gate, incarnation, resource, number, streams } = watch;
+    let Watch { gate, incarnation, resource, number, streams, bookmarks } = watch;
     let state = Watched {
         gate,
         incarnation,
         resource,
         number,
         lists: streams,
+        bookmarks,
         body,
         lines: VecDeque::new(),
         rest: Vec::new(),
@@ -184,7 +188,7 @@ impl Watched {
         };
         match effect {
             // A bookmark never interrupts a list.
-            Effect::Bookmark if !self.lists => {
+            Effect::Bookmark if !self.lists && self.bookmarks => {
                 record("bookmark, then cut");
                 self.ended = true;
                 return Some(Some(Ok(Frame::data(bookmark(event)))));
@@ -199,8 +203,11 @@ impl Watched {
                 self.ended = true;
                 return Some(Some(Err(connection_reset())));
             }
-            Effect::Expire => {
+            Effect::Expire | Effect::ExpireContinue => {
                 record("error event 410");
+                if effect == Effect::ExpireContinue {
+                    gate.state.lock().conditions.page(&self.resource);
+                }
                 self.ended = true;
                 let error = json!({"type": "ERROR", "object": faults::expired_status()});
                 return Some(Some(Ok(Frame::data(format!("{error}\n").into()))));

@@ -89,6 +89,9 @@ fn by_effect(effect: Effect, violation: &Violation) -> BugClass {
         Effect::StaleRestart => BugClass::StaleView,
         Effect::Lag(_)
         | Effect::LagUntilWrite
+        | Effect::Gap
+        | Effect::Freeze
+        | Effect::Reorder
         | Effect::Outage(_)
         | Effect::RestartServer
         | Effect::Restore(_)
