@@ -13,6 +13,7 @@ use kube::api::PostParams;
 use serde_json::json;
 
 use crate::operators::{App, part, simulate, simulate_with};
+use crate::planted::{lost_lease_is_only_logged, retries_in_place};
 
 /// Why an oracle is disabled.
 const OTHER: &str = "the planted bug is another one";
@@ -266,6 +267,44 @@ fn work_of_the_leader_on_every_replica() {
     finds(simulation, plan, Oracle::Leadership);
 }
 
+/// Work of the leader that continues without the lease, whichever way it was lost.
+#[test]
+fn work_that_outlives_the_term() {
+    for effect in [Effect::PartitionLease(60), Effect::SlowRenew(6)] {
+        let mut plan = one("apply", "configmaps", "default/a-0", 2, effect);
+        plan.replicas = 2;
+        finds(lost_lease_is_only_logged(), plan, Oracle::Leadership);
+    }
+}
+
+/// A check of the lease before a write is no protection: the process may be paused between them.
+#[test]
+fn lease_that_is_checked_before_a_write() {
+    let simulation = simulate_with("checks", |manager| {
+        let (client, elections) = (manager.client().clone(), manager.leader_elections());
+        let writer = elections.first().map_or("only", |it| it.identity()).to_owned();
+        manager.spawn_without_leader_election("writer", move |stop| async move {
+            while !stop.is_requested() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if elections.iter().any(|election| !election.is_leader()) {
+                    continue;
+                }
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": "writer", "namespace": "default"},
+                    "data": {"writer": writer}});
+                let map: ConfigMap = serde_json::from_value(map)?;
+                client.apply(&map).force().await?;
+            }
+            Ok(())
+        })?;
+        manager.controller(reconciler_fn(correct)).owns::<ConfigMap>().register().map(drop)
+    });
+    let simulation = simulation.disable(Oracle::Convergence, OTHER);
+    let mut plan = one("apply", "configmaps", "default/writer", 1, Effect::Pause(30));
+    plan.replicas = 2;
+    finds(simulation, plan, Oracle::Leadership);
+}
+
 #[test]
 fn correct_operator_survives_handovers() {
     let mut plans = Vec::new();
@@ -298,21 +337,8 @@ const SECOND: &str =
 /// A failing object is retried within its reconcile, while the others wait.
 #[test]
 fn retries_within_a_reconcile() {
-    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
-        for _ in 0..60 {
-            if cx.apply_owned(part(&app, 0)).force().await.is_ok() {
-                return Ok(Action::done());
-            }
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
-        Err("the part cannot be applied".into())
-    }
-    let simulation = simulate_with("retries", |manager| {
-        let controller = manager.controller(reconciler_fn(reconcile)).owns::<ConfigMap>();
-        controller.reconcile_timeout(Duration::from_secs(600)).register().map(drop)
-    });
     let poison = || at_first_part(Effect::Poison(300));
-    finds(simulation.sample(SECOND), poison(), Oracle::Isolation);
+    finds(retries_in_place(), poison(), Oracle::Isolation);
     survives(good().sample(SECOND), [poison()]);
 }
 

@@ -15,6 +15,7 @@ use evenkeel::prelude::*;
 use evenkeel_sim::Plan;
 use serde_json::{Value, json};
 
+use crate::by_hand::{Bug, simulate_by_hand};
 use crate::operators::{App, FINALIZER, part, parts, simulate};
 
 /// Applies as many parts as declared and deletes the others.
@@ -89,6 +90,18 @@ fn expected(app: &App, _: &[Value]) -> Vec<Value> {
     let itself = json!({"apiVersion": "sim.test/v1", "kind": "App", "metadata": {"name": name},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     [itself].into_iter().chain((0..app.spec.size).map(part)).collect()
+}
+
+/// The operator with whose bugs `planted/protocol.rs` is about, without them.
+#[test]
+fn by_hand_survives_faults() {
+    simulate_by_hand("by-hand", Bug::None, false).check();
+}
+
+/// The same, which deletes the parts of absent Apps by itself.
+#[test]
+fn by_hand_collector_survives_faults() {
+    simulate_by_hand("by-hand-collector", Bug::None, true).check();
 }
 
 /// The operator creates again what it has deleted, and deletes it when its cache is current.

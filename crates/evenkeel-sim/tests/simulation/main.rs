@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod by_hand;
+
 mod faults;
 
 mod good;

@@ -25,6 +25,12 @@ mod leaks;
 
 mod rest;
 
+mod protocol;
+
+mod leadership;
+
+mod webhooks;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -34,6 +40,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 
 use crate::operators::{App, part};
+
+pub(crate) use leadership::lost_lease_is_only_logged;
+pub(crate) use rest::retries_in_place;
 
 /// Why an oracle is disabled.
 const OTHER: &str = "the planted bug is another one";
@@ -55,7 +64,8 @@ pub(crate) struct Planted {
 
 /// The rows of the reference that must be planted.
 const ROWS: &[u8] = &[
-    1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17, 26, 28, 29, 30, 31, 32, 33, 34, 40, 41, 47,
+    1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17, 26, 28, 29, 30, 31, 32, 33, 34, 37, 40,
+    41, 47, 48,
 ];
 
 const ROOMS: &[&[Planted]] = &[
@@ -70,6 +80,9 @@ const ROOMS: &[&[Planted]] = &[
     application::PLANTED,
     leaks::PLANTED,
     rest::PLANTED,
+    protocol::PLANTED,
+    leadership::PLANTED,
+    webhooks::PLANTED,
 ];
 
 #[test]
@@ -166,8 +179,23 @@ fn leaks_are_found() {
 }
 
 #[test]
-fn exposed_secrets_and_nondeterminism_are_found() {
+fn exposed_secrets_delays_and_nondeterminism_are_found() {
     find_all(rest::PLANTED);
+}
+
+#[test]
+fn mistakes_in_lists_and_watches_are_found() {
+    find_all(protocol::PLANTED);
+}
+
+#[test]
+fn writes_without_the_lease_are_found() {
+    find_all(leadership::PLANTED);
+}
+
+#[test]
+fn webhooks_that_block_the_operator_are_found() {
+    find_all(webhooks::PLANTED);
 }
 
 /// Returns the child with the owner set.

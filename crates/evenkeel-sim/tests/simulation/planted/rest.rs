@@ -1,4 +1,5 @@
-//! Data of Secrets in other places, and operators that run differently each time.
+//! Data of Secrets in other places, objects that delay others, and operators that run differently each
+//! time.
 
 use evenkeel::prelude::*;
 use evenkeel::reconciler_fn;
@@ -6,7 +7,7 @@ use evenkeel_sim::{BugClass, Simulation};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use super::Planted;
-use crate::operators::{App, part, simulate};
+use crate::operators::{App, part, simulate, simulate_one};
 
 pub(super) const PLANTED: &[Planted] = &[
     Planted {
@@ -16,6 +17,14 @@ pub(super) const PLANTED: &[Planted] = &[
         class: BugClass::ExposedSecret,
         prevented_by: "nothing; `Redacted` has no text",
         simulation: copied_secret,
+    },
+    Planted {
+        name: "retries-in-place",
+        rows: &[],
+        after: "controller-runtime with one worker, and a client that retries",
+        class: BugClass::Isolation,
+        prevented_by: "a returned error is retried with a delay; a reconcile has a timeout",
+        simulation: retries_in_place,
     },
     Planted {
         name: "clock-of-the-machine",
@@ -44,6 +53,24 @@ fn copied_secret() -> Simulation {
     let secret = "{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: default}, \
                   stringData: {password: correct-horse-battery}}";
     simulate("copied-secret", || reconciler_fn(reconcile)).existing(secret)
+}
+
+/// A request that fails is repeated within its reconcile, while other objects wait for the worker.
+pub(crate) fn retries_in_place() -> Simulation {
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        for _ in 0..60 {
+            if cx.apply_owned(part(&app, 0)).force().await.is_ok() {
+                return Ok(Action::done());
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        Err("the part cannot be applied".into())
+    }
+    simulate_one("retries-in-place", |manager| {
+        let controller = manager.controller(reconciler_fn(reconcile)).owns::<ConfigMap>();
+        controller.reconcile_timeout(Duration::from_secs(600)).register().map(drop)
+    })
+    .sample("{apiVersion: sim.test/v1, kind: App, metadata: {name: b}, spec: {size: 1, text: z}}")
 }
 
 /// A name is made from the clock of the machine.

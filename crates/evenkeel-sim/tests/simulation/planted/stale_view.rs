@@ -55,6 +55,14 @@ pub(super) const PLANTED: &[Planted] = &[
         simulation: blind_to_own_writes,
     },
     Planted {
+        name: "six-machines-for-one",
+        rows: &[4],
+        after: "k0smotron #1534",
+        class: BugClass::StaleView,
+        prevented_by: OWN_WRITES,
+        simulation: six_machines_for_one,
+    },
+    Planted {
         name: "surplus-workers",
         rows: &[5],
         after: "kuberay #715",
@@ -165,6 +173,28 @@ fn blind_to_own_writes() -> Simulation {
         Ok(Action::done())
     }
     simulate("blind-to-own-writes", || reconciler_fn(reconcile)).disable(Oracle::Status, OTHER)
+}
+
+/// A machine with a random name is created if the cache has none, and waited for: each time the wait
+/// is over, another one, as long as the cache lags. The status is written after the create.
+fn six_machines_for_one() -> Simulation {
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        let machines = parts(&cx, &app).await?;
+        let is_complete = !machines.is_empty();
+        if !is_complete && raw(&cx).create(&PostParams::default(), &machine(&app)).await.is_err() {
+            return later().await;
+        }
+        let phase = if is_complete { "Running" } else { "Provisioning" };
+        cx.status(&app).set(|status| status.phase = Some(phase.to_owned())).write().await?;
+        Ok(if is_complete { Action::done() } else { Action::requeue_after(POLL) })
+    }
+    const POLL: Duration = Duration::from_secs(5);
+    fn machine(app: &App) -> ConfigMap {
+        let mut machine = generated(app, "machine");
+        machine.data = None;
+        machine
+    }
+    simulate("six-machines-for-one", || reconciler_fn(reconcile)).disable(Oracle::Status, OTHER)
 }
 
 /// The difference to the declared number is created or deleted: workers that hold state are deleted

@@ -6,7 +6,7 @@ use evenkeel::prelude::*;
 use evenkeel::reconciler_fn;
 use evenkeel_sim::{BugClass, Simulation};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::PostParams;
+use kube::api::{PatchParams, PostParams};
 
 use super::{Planted, owned, raw};
 use crate::operators::{App, part, simulate, simulate_one, simulate_with};
@@ -43,6 +43,14 @@ pub(super) const PLANTED: &[Planted] = &[
         class: BugClass::LostWakeUp,
         prevented_by: "a returned error is always retried",
         simulation: swallowed_server_error,
+    },
+    Planted {
+        name: "throttled-counts-as-done",
+        rows: &[16],
+        after: "the same with a request that is throttled",
+        class: BugClass::LostWakeUp,
+        prevented_by: "an error with `Retry-After` is retried after that time",
+        simulation: throttled_counts_as_done,
     },
     Planted {
         name: "child-not-watched",
@@ -137,6 +145,20 @@ fn swallowed_server_error() -> Simulation {
         Ok(Action::done())
     }
     simulate("swallowed-server-error", || reconciler_fn(reconcile))
+}
+
+/// A request that is throttled is left to the next event, which never comes.
+fn throttled_counts_as_done() -> Simulation {
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        let params = PatchParams::apply("throttled").force();
+        let patched = raw(&cx).patch("a-0", &params, &Patch::Apply(owned(&app, 0))).await;
+        match patched {
+            Err(kube::Error::Api(status)) if status.code == 429 => {}
+            other => drop(other?),
+        }
+        Ok(Action::done())
+    }
+    simulate("throttled-counts-as-done", || reconciler_fn(reconcile))
 }
 
 /// The type of the children is not watched.
