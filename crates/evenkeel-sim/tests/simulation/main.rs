@@ -5,6 +5,8 @@
 
 mod by_hand;
 
+mod controllers;
+
 mod faults;
 
 mod good;
