@@ -229,4 +229,23 @@ mod tests {
         }
         cluster.stop().await;
     }
+
+    #[test]
+    fn application_namespace_survives_faults() {
+        let patch = serde_json::json!({"spec": {"team": "checkout"}});
+        evenkeel_sim::operator("application-namespace", register)
+            .install::<ApplicationNamespace>()
+            .existing("{apiVersion: v1, kind: Namespace, metadata: {name: legacy}}")
+            .sample(
+                "{apiVersion: platform.example.com/v1, kind: ApplicationNamespace, \
+                 metadata: {name: shop}, spec: {namespaceName: shop, team: shop}}",
+            )
+            .sample(
+                "{apiVersion: platform.example.com/v1, kind: ApplicationNamespace, \
+                 metadata: {name: legacy}, \
+                 spec: {namespaceName: legacy, team: archive, onDelete: Orphan}}",
+            )
+            .patch::<ApplicationNamespace>("shop", patch)
+            .check();
+    }
 }

@@ -7,6 +7,7 @@
 //!
 //! `cargo run -p operators --bin config-reloader -- --kubeconfig FILE`
 
+use evenkeel::BoxError;
 use evenkeel::prelude::*;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -96,7 +97,7 @@ impl Fingerprint {
     }
 }
 
-fn register(manager: &Manager) -> Result<()> {
+fn register(manager: &Manager) -> Result<(), BoxError> {
     manager.index::<Deployment>(CONFIG_MAP_INDEX, |deployment| {
         config_maps(deployment).iter().map(Key::to_string).collect()
     })?;
@@ -203,5 +204,19 @@ spec:
         };
         assert_ne!(of(&["a", "b"]), of(&["ab"]));
         assert_eq!(of(&["a"]), of(&["a"]));
+    }
+
+    #[test]
+    fn config_reloader_survives_faults() {
+        let pages =
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: pages}, data: {index: hello}}";
+        let settings =
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {A: b}}";
+        evenkeel_sim::operator("config-reloader", register)
+            .sample(pages)
+            .sample(&format!("apiVersion: apps/v1\nkind: Deployment{DEPLOYMENT}"))
+            .patch::<ConfigMap>("pages", json!({"data": {"index": "good day"}}))
+            .sample(settings)
+            .check();
     }
 }

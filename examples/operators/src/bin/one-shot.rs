@@ -52,7 +52,8 @@ impl Reconciler for LabelMigrations {
             let patch = json!({"metadata": {"labels": labels, "resourceVersion": version}});
             cx.client().patch::<ConfigMap>(&Key::of(&**map), &Patch::Merge(patch)).await?;
         }
-        let message = format!("migrated {} ConfigMaps with label {from}", maps.len());
+        // Not how many: an operator that was stopped halfway would count the rest only.
+        let message = format!("renamed label {from} to {to}");
         let complete = Condition::new("Complete", true, "Migrated", &message);
         cx.status(&migration).condition(complete).write().await?;
         cx.event("Complete", &message);
@@ -106,10 +107,7 @@ mod tests {
             })
             .await;
         let conditions = &done.status.as_ref().unwrap().conditions;
-        assert_eq!(
-            conditions.get("Complete").unwrap().message,
-            "migrated 2 ConfigMaps with label owner"
-        );
+        assert_eq!(conditions.get("Complete").unwrap().message, "renamed label owner to team");
         for name in ["a", "b"] {
             let renamed = |map: &ConfigMap| {
                 map.labels().get("team").is_some_and(|team| team == "shop")
@@ -128,5 +126,24 @@ mod tests {
         cluster.consistently::<ConfigMap>(&late, Duration::from_secs(2), kept).await;
         cluster.eventually::<ConfigMap>(&other, kept).await;
         cluster.stop().await;
+    }
+
+    #[test]
+    fn one_shot_survives_faults() {
+        let map = |name: &str| {
+            format!(
+                "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, \
+                 labels: {{owner: shop}}}}}}"
+            )
+        };
+        evenkeel_sim::operator("one-shot", register)
+            .install::<LabelMigration>()
+            .existing(&map("a"))
+            .existing(&map("b"))
+            .sample(
+                "{apiVersion: batch.example.com/v1, kind: LabelMigration, \
+                 metadata: {name: rename}, spec: {from: owner, to: team}}",
+            )
+            .check();
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! `cargo run -p operators --bin secret-check -- --kubeconfig FILE`
 
+use evenkeel::BoxError;
 use evenkeel::prelude::*;
 use k8s_openapi::api::core::v1::Secret;
 use schemars::JsonSchema;
@@ -66,7 +67,7 @@ fn secret_of(check: &SecretCheck) -> Key {
     Key::of(check).sibling(&check.spec.secret)
 }
 
-fn register(manager: &Manager) -> Result<()> {
+fn register(manager: &Manager) -> Result<(), BoxError> {
     manager.index::<SecretCheck>(SECRET_INDEX, |check| vec![secret_of(check).to_string()])?;
     manager
         .controller(Checks)
@@ -142,5 +143,22 @@ mod tests {
         let error = cached.decode::<Secret>().unwrap_err().to_string();
         assert!(error.contains("metadata-only"), "its data is not in the cache: {error}");
         cluster.stop().await;
+    }
+
+    #[test]
+    fn secret_check_survives_faults() {
+        evenkeel_sim::operator("secret-check", register)
+            .install::<SecretCheck>()
+            .sample(
+                "{apiVersion: security.example.com/v1, kind: SecretCheck, metadata: {name: db}, \
+                 spec: {secret: login, keys: [username, password]}}",
+            )
+            .sample(
+                "{apiVersion: v1, kind: Secret, metadata: {name: login}, \
+                 stringData: {username: ada-of-lovelace}}",
+            )
+            .patch::<Secret>("login", json!({"stringData": {"password": "correct horse"}}))
+            .delete::<Secret>("login")
+            .check();
     }
 }

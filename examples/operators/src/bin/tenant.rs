@@ -2,6 +2,7 @@
 //!
 //! `evenkeel dev --bin tenant` serves them on this machine, with a certificate of its own.
 
+use evenkeel::BoxError;
 use evenkeel::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ fn validate(tenant: &Tenant, request: &AdmissionRequest) -> Result<Warnings> {
     Ok(Warnings::new())
 }
 
-fn register(manager: &Manager) -> Result<()> {
+fn register(manager: &Manager) -> Result<(), BoxError> {
     manager.webhook::<Tenant>().defaulter(default).validator(validate).register()?;
     Ok(())
 }
@@ -69,5 +70,18 @@ mod tests {
         let error = cluster.client().patch::<Tenant>(&Key::of(&tenant), &patch).await.unwrap_err();
         assert!(error.to_string().contains("it cannot be changed"), "{error}");
         cluster.stop().await;
+    }
+
+    #[test]
+    fn tenant_survives_faults() {
+        evenkeel_sim::operator("tenant", register)
+            .install::<Tenant>()
+            .sample(
+                "{apiVersion: example.com/v1, kind: Tenant, metadata: {name: acme}, \
+                 spec: {owner: ada@example.com}}",
+            )
+            .patch::<Tenant>("acme", json!({"spec": {"tier": "gold"}}))
+            .patch::<Tenant>("acme", json!({"spec": {"owner": "bob@example.com"}}))
+            .check();
     }
 }

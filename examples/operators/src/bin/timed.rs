@@ -168,4 +168,22 @@ mod tests {
         cluster.stop().await;
         fs::remove_dir_all(dir).unwrap();
     }
+
+    #[test]
+    fn timed_survives_faults() {
+        let mirror = |name: &str, file: &str| {
+            format!(
+                "{{apiVersion: files.example.com/v1, kind: Mirror, metadata: {{name: {name}}}, \
+                 spec: {{file: {file}, everySeconds: 3}}}}"
+            )
+        };
+        evenkeel_sim::operator("timed", |manager| {
+            register(manager, env!("CARGO_MANIFEST_DIR").into())
+        })
+        .install::<Mirror>()
+        .sample(&mirror("manifest", "Cargo.toml"))
+        .sample(&mirror("absent", "absent.txt"))
+        .patch::<Mirror>("manifest", serde_json::json!({"spec": {"everySeconds": 5}}))
+        .check();
+    }
 }
