@@ -32,6 +32,7 @@ pub(super) const PLANTED: &[Planted] = &[
 fn task_per_reconcile() -> Simulation {
     async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
         cx.apply_owned(owned(&app, 0)).force().await?;
+        #[expect(clippy::disallowed_methods, reason = "this is the bug")]
         tokio::spawn(tokio::time::sleep(std::time::Duration::from_secs(24 * 60 * 60)));
         Ok(Action::done())
     }
@@ -46,6 +47,7 @@ fn watch_per_reconcile() -> Simulation {
         cx.apply_owned(owned(&app, 0)).force().await?;
         let maps = raw(&cx);
         let mut events = Box::pin(maps.watch(&WatchParams::default(), "0").await?);
+        #[expect(clippy::disallowed_methods, reason = "this is the bug")]
         tokio::spawn(async move { while events.next().await.is_some() {} });
         Ok(Action::done())
     }
