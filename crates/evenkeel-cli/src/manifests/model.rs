@@ -1,5 +1,6 @@
 //! The description that an operator prints of itself.
 
+use std::io::IsTerminal as _;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
@@ -67,7 +68,11 @@ impl Model {
             None => {
                 build::check_project()?;
                 let mut cargo = Command::new("cargo");
-                cargo.args(["run", "--quiet"]);
+                cargo.arg("run");
+                // A person sees that the operator is being built, which can take minutes.
+                if !std::io::stderr().is_terminal() {
+                    cargo.arg("--quiet");
+                }
                 if let Some(name) = &source.bin {
                     cargo.args(["--bin", name]);
                 }
