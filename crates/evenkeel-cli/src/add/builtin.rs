@@ -44,9 +44,11 @@ const AUTOSCALER: &str = "spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: ap
 const BINDING: &str =
     "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}\n";
 
-/// The modules of `k8s_openapi::api` with their API version and kinds, each with the fields of a valid
-/// object other than its metadata.
-const KINDS: &[(&str, &str, &[(&str, &str)])] = &[
+/// Kinds with the fields of a valid object other than its metadata.
+type Kinds = &'static [(&'static str, &'static str)];
+
+/// The modules of `k8s_openapi::api` with their API version and kinds.
+const KINDS: &[(&str, &str, Kinds)] = &[
     (
         "apps::v1",
         "apps/v1",
