@@ -38,7 +38,7 @@ use crate::workload::ObjectRef;
 ///     }
 /// }
 ///
-/// /// Has a bucket for each ConfigMap, and forgets to delete it.
+/// /// Has a bucket for each ConfigMap, and never deletes it.
 /// fn register(manager: &Manager, cloud: ApplicationHandle<Cloud>) -> Result<(), RegisterError> {
 ///     let reconcile = move |map: Arc<ConfigMap>, _: Context<ConfigMap>| {
 ///         let cloud = cloud.clone();
