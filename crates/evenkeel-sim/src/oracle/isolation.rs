@@ -1,22 +1,44 @@
 //! O11: an object whose requests fail does not delay the others.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Oracle, Violation};
 use crate::plan::{Effect, Plan};
+use crate::simulation::Config;
 use crate::state::State;
+use crate::workload::{ObjectRef, Step};
 use crate::world::Run;
 
-/// Checks that while an object is poisoned, the objects of other owners have the state of the calm
-/// run after each step.
-pub(super) fn isolation(plan: &Plan, run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
+/// Checks that while an object is poisoned, other objects of the user and what they control have the
+/// state of the calm run after each step.
+pub(super) fn isolation(
+    config: &Config,
+    plan: &Plan,
+    run: &Run,
+    calm: &Run,
+    violations: &mut Vec<Violation>,
+) {
     let poisons = |effect: Effect| matches!(effect, Effect::Poison(_));
     let Some(fault) = plan.faults.iter().find(|fault| poisons(fault.effect)) else { return };
     let resource = fault.at.resource.split('/').next().unwrap_or_default();
     let poisoned = format!("{resource} {}", fault.at.object);
+    let workload = if plan.workload.is_empty() { &config.workload } else { &plan.workload };
+    let created = workload.iter().filter_map(Step::created);
+    let created: BTreeSet<ObjectRef> =
+        created.flat_map(|it| [ObjectRef::of(it), ObjectRef::of(it).in_default()]).collect();
     for (found, expected) in run.states.iter().zip(&calm.states) {
         let root = root(expected, &poisoned);
-        let healthy = |path: &str| self::root(expected, path) != root;
+        // Some objects depend on others without an owner reference: the Endpoints of a Service.
+        let declared = |path: &str| {
+            let object = expected.0.get(path);
+            object.is_some_and(|object| created.contains(&ObjectRef::of(object)))
+        };
+        let healthy = |path: &str| {
+            let other = self::root(expected, path);
+            other != root && declared(other)
+        };
         let difference =
             found.differences(expected).into_iter().find(|difference| healthy(&difference.object));
         if let Some(difference) = difference {
