@@ -1,5 +1,7 @@
 //! The operator under simulated faults.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread;
