@@ -55,6 +55,9 @@ use crate::user::User;
 /// Requests of one step, beyond which the operator counts as out of control.
 const MAX_REQUESTS: usize = 1_000;
 
+/// Requests that it may send besides in each second of a step: operators poll.
+const MAX_REQUESTS_PER_SECOND: usize = 2;
+
 /// Commands that wait for the driver; each incarnation sends at most one.
 const COMMANDS: usize = 64;
 
@@ -143,6 +146,8 @@ struct State {
     /// The replica that holds the lease.
     holder: String,
     step: usize,
+    /// When the step began.
+    step_start: Instant,
     /// The revision at the start of the step, for stale lists.
     step_revision: u64,
     /// Resources whose next list is stale.
@@ -212,6 +217,7 @@ impl Gate {
             open_watches: BTreeMap::new(),
             holder: String::new(),
             step: 0,
+            step_start: Instant::now(),
             step_revision: cluster.server().revision(),
             stale_lists: None,
             held: Held::default(),
@@ -259,6 +265,7 @@ impl Gate {
     pub(crate) fn begin_step(&self, step: usize) {
         let mut state = self.state.lock();
         state.step = step;
+        state.step_start = Instant::now();
         state.requests.count = 0;
         state.step_revision = self.cluster.server().revision();
     }
@@ -279,7 +286,10 @@ impl Gate {
     }
 
     pub(crate) fn is_out_of_control(&self) -> bool {
-        self.state.lock().requests.count > MAX_REQUESTS
+        let state = self.state.lock();
+        let seconds = usize::try_from(state.step_start.elapsed().as_secs()).unwrap_or(usize::MAX);
+        let most = MAX_REQUESTS.saturating_add(seconds.saturating_mul(MAX_REQUESTS_PER_SECOND));
+        state.requests.count > most
     }
 
     pub(crate) fn take_requests(&self) -> Requests {
