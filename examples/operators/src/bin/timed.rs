@@ -184,6 +184,10 @@ mod tests {
         .sample(&mirror("manifest", "Cargo.toml"))
         .sample(&mirror("absent", "absent.txt"))
         .patch::<Mirror>("manifest", serde_json::json!({"spec": {"everySeconds": 5}}))
+        .without_fault(
+            evenkeel_sim::Effect::Poison(300),
+            "once requests for the ConfigMap have failed, unchanged applies are sent each period",
+        )
         .check();
     }
 }
