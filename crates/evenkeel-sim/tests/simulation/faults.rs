@@ -438,10 +438,9 @@ fn counting(name: &str) -> evenkeel_sim::Simulation {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
     async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
-        let map = part(&app, 0);
         if cx.client().live().get::<ConfigMap>(&cx.key().sibling("a-0")).await?.is_none() {
             let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let mut map = map;
+            let mut map = part(&app, 0);
             map.data = Some([("number".to_owned(), number.to_string())].into());
             cx.apply_owned(map).force().await?;
         }
