@@ -132,8 +132,11 @@ impl Collector {
             while workers.len() < WORKERS {
                 workers.spawn(self.clone().run_worker());
             }
-            // A timeout triggers discovery like a notification does.
-            let _ = timeout(REDISCOVER_INTERVAL, self.changed.notified()).await;
+            match self.resources {
+                // A timeout triggers discovery like a notification does.
+                None => drop(timeout(REDISCOVER_INTERVAL, self.changed.notified()).await),
+                Some(_) => self.changed.notified().await,
+            }
         }
     }
 

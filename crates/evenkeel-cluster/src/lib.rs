@@ -267,7 +267,9 @@ fn run_controllers(
     client: kube::Client,
     options: &ClusterOptions,
 ) -> Result<(Manager, JoinSet<Result<(), RunError>>), StartError> {
-    let mut manager = Manager::builder("kube-controller-manager").cache(CacheOptions::in_process());
+    let mut manager = Manager::builder("kube-controller-manager")
+        .cache(CacheOptions::in_process())
+        .record_events(options.events);
     if let Some(seed) = options.seed {
         manager = manager.seed(seed);
     }

@@ -53,9 +53,10 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-pub(crate) fn register(manager: &Manager, _: &ClusterOptions) -> Result<(), BoxError> {
+pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<(), BoxError> {
     let handle: Arc<OnceLock<ControllerHandle>> = Arc::default();
     let lifecycle = Lifecycle {
+        heartbeats: options.heartbeats,
         zones: Mutex::default(),
         known: Mutex::default(),
         handle: handle.clone(),
@@ -100,6 +101,8 @@ pub(crate) fn register_pod_gc(manager: &Manager, _: &ClusterOptions) -> Result<(
 
 /// Sets conditions and taints of nodes.
 struct Lifecycle {
+    /// Whether nodes renew their leases.
+    heartbeats: bool,
     zones: Mutex<Zones>,
     /// The nodes whose registration has been recorded.
     known: Mutex<HashMap<Key, ObjectReference>>,
@@ -119,7 +122,10 @@ impl Reconciler for Lifecycle {
         };
         self.record_registration(&node);
         let now = cx.clock().now();
-        let heartbeat = self.last_heartbeat(cx, &node).await?;
+        let heartbeat = match self.heartbeats {
+            true => self.last_heartbeat(cx, &node).await?,
+            false => Some(now),
+        };
         let left = heartbeat.map_or(Duration::ZERO, |heartbeat| {
             let silent = Duration::try_from(now.duration_since(heartbeat)).unwrap_or_default();
             MONITOR_GRACE_PERIOD.saturating_sub(silent)
@@ -139,7 +145,7 @@ impl Reconciler for Lifecycle {
         self.observe(cx, Some(&node)).await?;
         let (evict, wait) = self.may_evict(cx, &node);
         self.taint(cx, &node, evict).await?;
-        let left = Some(left).filter(|left| !left.is_zero());
+        let left = Some(left).filter(|left| self.heartbeats && !left.is_zero());
         Ok(match left.into_iter().chain(wait).min() {
             Some(wait) => Action::requeue_after(wait),
             None => Action::done(),

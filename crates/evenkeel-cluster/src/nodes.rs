@@ -77,6 +77,8 @@ impl NodeProperties {
 
 struct Nodes {
     wanted: HashSet<String>,
+    /// Whether leases are renewed.
+    heartbeats: bool,
     capacity: Capacity,
     state: Mutex<State>,
 }
@@ -105,6 +107,7 @@ pub(crate) fn register(manager: &Manager, options: &ClusterOptions) -> Result<()
     let keys: Vec<Key> = wanted.iter().map(|name| Key::cluster(name)).collect();
     let nodes = Nodes {
         wanted: wanted.into_iter().collect(),
+        heartbeats: options.heartbeats,
         capacity: options.capacity.clone(),
         state: Mutex::default(),
     };
@@ -140,7 +143,10 @@ impl Reconciler for Nodes {
             self.assign_network(cx, &node).await?;
         }
         self.report(cx, &node, &properties).await?;
-        self.renew(cx, &node).await
+        match self.heartbeats {
+            true => self.renew(cx, &node).await,
+            false => Ok(Action::done()),
+        }
     }
 }
 

@@ -45,6 +45,11 @@ pub struct ClusterOptions {
     /// The resources that the garbage collector watches, as in `deployments.apps`; all by default.
     /// Objects of other resources are not collected.
     pub gc_resources: Option<BTreeSet<String>>,
+    /// Whether the controllers record Events.
+    pub events: bool,
+    /// Whether simulated nodes renew their leases. Without it no node becomes unready because it
+    /// has stopped to report.
+    pub heartbeats: bool,
     /// Makes uids, names and jitter reproducible.
     pub seed: Option<u64>,
     /// The source of wall-clock time; the system clock by default.
@@ -209,6 +214,8 @@ impl Default for ClusterOptions {
             disabled_admission_plugins: BTreeSet::new(),
             rbac: true,
             gc_resources: None,
+            events: true,
+            heartbeats: true,
             seed: None,
             clock: None,
             root_ca: None,

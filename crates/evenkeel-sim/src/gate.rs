@@ -202,6 +202,7 @@ impl Gate {
         application: Option<Arc<dyn Stub>>,
         recorder: Recorder,
         faults: &[Fault],
+        user: User,
     ) -> (Arc<Self>, mpsc::Receiver<Command>) {
         let (commands, received) = mpsc::channel(COMMANDS);
         let state = State {
@@ -226,7 +227,7 @@ impl Gate {
             delivered: BTreeMap::new(),
         };
         let gate = Self {
-            user: User::new(cluster.server().service()),
+            user,
             cluster,
             server,
             application,

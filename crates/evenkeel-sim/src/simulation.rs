@@ -18,6 +18,7 @@ use crate::explore::Tier;
 use crate::oracle::{self, Oracle};
 use crate::plan::{Effect, Plan};
 use crate::report::Report;
+use crate::user::Kinds;
 use crate::workload::{self, ObjectRef, Step};
 use crate::{check, explore, fail, subprocess, world};
 
@@ -51,6 +52,8 @@ pub(crate) struct Config {
     /// Resources whose objects may be created and deleted more often than in a calm run.
     pub(crate) recreated: BTreeSet<String>,
     pub(crate) invariants: Vec<(String, Arc<Invariant>)>,
+    /// The kinds that the API server serves, of all runs.
+    pub(crate) kinds: Kinds,
     /// The name of the test, if each plan is run in a process of its own.
     pub(crate) subprocess: Option<String>,
 }
@@ -131,6 +134,7 @@ fn simulation(name: &str, build: Arc<Build>, application: Option<Arc<MakeStub>>)
             rules: None,
             recreated: BTreeSet::new(),
             invariants: Vec::new(),
+            kinds: Kinds::default(),
             subprocess: None,
         },
         tier: Tier::from_env(),
@@ -282,8 +286,8 @@ impl Simulation {
         self
     }
 
-    /// Adds an invariant: `test` gets all objects that were written since the start after each step, and returns what
-    /// is wrong.
+    /// Adds an invariant: after each step, `test` gets all objects that were written since the start,
+    /// except Events and leases, and returns what is wrong.
     pub fn invariant(
         mut self,
         name: &str,

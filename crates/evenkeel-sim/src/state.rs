@@ -99,32 +99,27 @@ pub(crate) fn is_ignored(resource: &str) -> bool {
 }
 
 impl State {
-    /// Returns the state of these objects, except those that have not changed since revision
-    /// `start`: they belong to the cluster itself; and of the application.
-    pub(crate) fn of(objects: &[StoredObject], start: u64, application: Option<&Value>) -> Self {
-        let decoded: Vec<Decoded> = objects
-            .iter()
-            .filter(|object| object.revision > start && !is_ignored(&object.resource))
-            .map(Decoded::of)
-            .collect();
-        let names = Names::of(&decoded);
+    /// Returns the state of these objects and of the application.
+    pub(crate) fn of(objects: &[&Decoded], application: Option<&Value>) -> Self {
+        let names = Names::of(objects);
         let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for object in &decoded {
+        for object in objects {
             let group = groups.entry(names.replace(&object.path())).or_default();
             group.push(canonical(&object.value, &names));
         }
         let mut state = BTreeMap::new();
         for (path, mut objects) in groups {
             // Objects that differ in their generated name only, in the order of their content.
-            objects.sort_by_cached_key(Value::to_string);
+            if objects.len() > 1 {
+                objects.sort_by_cached_key(Value::to_string);
+            }
             for (number, object) in objects.into_iter().enumerate() {
                 let path = if number == 0 { path.clone() } else { format!("{path} ({number})") };
                 state.insert(path, object);
             }
         }
         if let Some(application) = application {
-            let mut value = application.clone();
-            mask(&mut value, &Value::Null, &names);
+            let value = masked(application, &Value::Null, &names);
             state.insert(APPLICATION.to_owned(), value);
         }
         Self(state)
@@ -135,6 +130,7 @@ impl State {
         let mut differences = Vec::new();
         for (object, wanted) in &expected.0 {
             match self.0.get(object) {
+                Some(found) if found == wanted => {}
                 Some(found) => compare(object, "", wanted, found, &mut differences),
                 None => differences.push(missing(object, "present", "absent")),
             }
@@ -160,11 +156,13 @@ struct Names {
     uids: HashMap<String, String>,
     /// The longest first: a name may contain another one.
     generated: Vec<(String, String)>,
+    /// The length of the shortest of them.
+    shortest: usize,
 }
 
 impl Names {
-    fn of(objects: &[Decoded]) -> Self {
-        let mut names = Self { uids: HashMap::new(), generated: Vec::new() };
+    fn of(objects: &[&Decoded]) -> Self {
+        let mut names = Self { uids: HashMap::new(), generated: Vec::new(), shortest: usize::MAX };
         for object in objects {
             let prefix = object.value["metadata"]["generateName"].as_str().unwrap_or_default();
             if !prefix.is_empty() && object.name.len() > prefix.len() {
@@ -172,6 +170,7 @@ impl Names {
             }
         }
         names.generated.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        names.shortest = names.generated.last().map_or(usize::MAX, |(name, _)| name.len());
         // The second time with the uids in names: a volume has that of its claim.
         for _ in 0..2 {
             for object in objects.iter().filter(|object| !object.uid().is_empty()) {
@@ -200,6 +199,10 @@ impl Names {
             return format!("{TOKEN_VOLUME}*");
         }
         let mut text = self.replace_uid(text).unwrap_or_else(|| text.to_owned());
+        // Most texts are shorter than any name.
+        if text.len() < self.shortest {
+            return text;
+        }
         for (from, to) in &self.generated {
             if text.contains(from.as_str()) {
                 text = text.replace(from.as_str(), to);
@@ -229,23 +232,38 @@ pub(crate) fn mask_random(value: &mut Value) {
     }
 }
 
+/// Fields of the metadata that depend on the number of writes.
+const VOLATILE: &[&str] = &["resourceVersion", "uid", "generation", "managedFields", "selfLink"];
+
 fn canonical(object: &Value, names: &Names) -> Value {
-    let generation = object["metadata"]["generation"].clone();
-    let mut value = object.clone();
-    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in ["resourceVersion", "uid", "generation", "managedFields", "selfLink"] {
-            metadata.remove(field);
+    let generation = &object["metadata"]["generation"];
+    let Value::Object(fields) = object else { return masked(object, generation, names) };
+    let canonical = fields.iter().map(|(name, value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            (name.clone(), canonical_metadata(metadata, generation, names).into())
         }
-        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.remove(TOUCHED);
-            annotations.remove(MUTATED);
-            if annotations.is_empty() {
-                metadata.remove("annotations");
-            }
+        value => (name.clone(), masked_field(name, value, generation, names)),
+    });
+    canonical.collect()
+}
+
+fn canonical_metadata(
+    metadata: &Map<String, Value>,
+    generation: &Value,
+    names: &Names,
+) -> Map<String, Value> {
+    let kept = metadata.iter().filter(|(name, _)| !VOLATILE.contains(&&***name));
+    let fields =
+        kept.map(|(name, value)| (name.clone(), masked_field(name, value, generation, names)));
+    let mut fields: Map<String, Value> = fields.collect();
+    if let Some(annotations) = fields.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(TOUCHED);
+        annotations.remove(MUTATED);
+        if annotations.is_empty() {
+            fields.remove("annotations");
         }
     }
-    mask(&mut value, &generation, names);
-    value
+    fields
 }
 
 /// Fields whose values are allocated or random.
@@ -269,38 +287,30 @@ fn is_allocated(name: &str) -> bool {
     )
 }
 
-fn mask(value: &mut Value, generation: &Value, names: &Names) {
+/// Returns a value without what differs between runs.
+fn masked(value: &Value, generation: &Value, names: &Names) -> Value {
     match value {
-        Value::Object(fields) => mask_fields(fields, generation, names),
-        Value::Array(items) => {
-            for item in items {
-                mask(item, generation, names);
-            }
+        Value::Object(fields) => {
+            let masked = fields
+                .iter()
+                .map(|(name, value)| (name.clone(), masked_field(name, value, generation, names)));
+            masked.collect()
         }
-        Value::String(text) => {
-            if is_timestamp(text) {
-                *text = "<time>".to_owned();
-            } else {
-                *text = names.replace(text);
-            }
-        }
-        _ => {}
+        Value::Array(items) => items.iter().map(|item| masked(item, generation, names)).collect(),
+        Value::String(text) if is_timestamp(text) => "<time>".into(),
+        Value::String(text) => names.replace(text).into(),
+        value => value.clone(),
     }
 }
 
-fn mask_fields(fields: &mut Map<String, Value>, generation: &Value, names: &Names) {
-    for (name, value) in fields.iter_mut() {
-        if is_allocated(name) && !value.is_null() && value != "None" {
-            *value = "<allocated>".into();
-        } else if name == "resourceVersion" {
-            // Of a reference: a volume has that of its claim.
-            *value = "<version>".into();
-        } else if name == "observedGeneration" {
-            let current = value == generation;
-            *value = if current { "<current>" } else { "<outdated>" }.into();
-        } else {
-            mask(value, generation, names);
-        }
+fn masked_field(name: &str, value: &Value, generation: &Value, names: &Names) -> Value {
+    match name {
+        _ if is_allocated(name) && !value.is_null() && value != "None" => "<allocated>".into(),
+        // Of a reference: a volume has that of its claim.
+        "resourceVersion" => "<version>".into(),
+        "observedGeneration" if value == generation => "<current>".into(),
+        "observedGeneration" => "<outdated>".into(),
+        _ => masked(value, generation, names),
     }
 }
 
@@ -387,7 +397,7 @@ mod tests {
                 "status": {"observedGeneration": 3, "podIP": "10.0.0.1", "message": "web-x7k2p ok"},
             }),
         );
-        let names = Names::of(std::slice::from_ref(&pod));
+        let names = Names::of(&[&pod]);
         assert_eq!(
             canonical(&pod.value, &names),
             json!({
@@ -409,7 +419,7 @@ mod tests {
         let volume = json!({"metadata": {"name": format!("pvc-{uid}"), "uid": "u-2"}});
         let objects =
             [decoded("persistentvolumes", volume), decoded("persistentvolumeclaims", claim)];
-        let names = Names::of(&objects);
+        let names = Names::of(&objects.iter().collect::<Vec<_>>());
         let of_claim = "<uid of persistentvolumeclaims a/data>";
         assert_eq!(names.replace(&format!("pvc-{uid}")), format!("pvc-{of_claim}"));
         assert_eq!(names.replace("u-2"), format!("<uid of persistentvolumes a/pvc-{of_claim}>"));

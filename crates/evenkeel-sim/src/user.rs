@@ -21,11 +21,12 @@ const FIELD_MANAGER: &str = "user";
 #[derive(Clone)]
 pub(crate) struct User {
     server: Service,
-    kinds: Arc<Mutex<Kinds>>,
+    kinds: Kinds,
 }
 
-/// Plural names and whether the kind is namespaced, by API version and kind.
-type Kinds = BTreeMap<(String, String), (String, bool)>;
+/// Plural names and whether the kind is namespaced, by API version and kind. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Kinds(Arc<Mutex<BTreeMap<(String, String), (String, bool)>>>);
 
 /// A request that failed.
 #[derive(Clone, Debug)]
@@ -35,8 +36,9 @@ pub(crate) struct Refused {
 }
 
 impl User {
-    pub(crate) fn new(server: Service) -> Self {
-        Self { server, kinds: Arc::default() }
+    /// Returns a client of a server that serves these kinds, which are completed on demand.
+    pub(crate) fn new(server: Service, kinds: &Kinds) -> Self {
+        Self { server, kinds: kinds.clone() }
     }
 
     /// Sends a request.
@@ -97,7 +99,7 @@ impl User {
 
     async fn kind(&self, api_version: &str, kind: &str) -> Result<(String, bool), Refused> {
         let key = (api_version.to_owned(), kind.to_owned());
-        if let Some(found) = self.kinds.lock().get(&key) {
+        if let Some(found) = self.kinds.0.lock().get(&key) {
             return Ok(found.clone());
         }
         let list = self.send(Method::GET, &root(api_version), None).await?;
@@ -112,7 +114,7 @@ impl User {
         };
         let plural = found["name"].as_str().unwrap_or_default().to_owned();
         let known = (plural, found["namespaced"] == true);
-        self.kinds.lock().insert(key, known.clone());
+        self.kinds.0.lock().insert(key, known.clone());
         Ok(known)
     }
 

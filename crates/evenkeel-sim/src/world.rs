@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use evenkeel::{BoxError, Clock, Key};
 use evenkeel_apiserver::identity::Identity;
-use evenkeel_apiserver::{AccessReport, AccessTrail, Commit, StoredObject};
+use evenkeel_apiserver::{AccessReport, AccessTrail, Commit};
 use evenkeel_cluster::{Cluster, ClusterOptions};
 use http::Method;
 use jiff::Timestamp;
@@ -187,9 +187,10 @@ pub(crate) struct World<'a> {
     stepped: bool,
     /// Whether the previous version of the operator runs.
     is_previous: bool,
-    /// The revision before the operator was started.
-    start: u64,
     revision: u64,
+    /// The objects that were written since the start of the operator and exist, as indexes of changes
+    /// by path.
+    live: BTreeMap<String, usize>,
     /// The state of the application when it was last seen.
     application: Option<Value>,
     step: usize,
@@ -207,7 +208,7 @@ impl<'a> World<'a> {
             builder = builder.record_access(AccessTrail::default());
         }
         let cluster = Arc::new(Cluster::with_server(builder.build().await?, &options)?);
-        let user = User::new(cluster.server().service());
+        let user = User::new(cluster.server().service(), &config.kinds);
         let recorder = Recorder::start();
         for crd in &config.crds {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -222,8 +223,14 @@ impl<'a> World<'a> {
         let identity = Identity::authenticated(config.user(), ["system:masters"]);
         let server = cluster.server().service_as(identity);
         let application = config.application.as_ref().map(|make| make());
-        let (gate, commands) =
-            Gate::new(cluster.clone(), server, application, recorder.clone(), &plan.faults);
+        let (gate, commands) = Gate::new(
+            cluster.clone(),
+            server,
+            application,
+            recorder.clone(),
+            &plan.faults,
+            user.clone(),
+        );
         gate.set_canaries(config.canaries());
         if plan.schedule.is_some() {
             gate.hold_all();
@@ -269,8 +276,8 @@ impl<'a> World<'a> {
             schedule: plan.schedule.clone().map(Schedule::new),
             stepped: plan.schedule.is_some(),
             is_previous: plan.workload.contains(&Step::Upgrade),
-            start: revision,
             revision,
+            live: BTreeMap::new(),
             application: None,
             step: 0,
             run,
@@ -332,8 +339,12 @@ impl<'a> World<'a> {
         }
         self.rest().await?;
         self.gate.begin_workload();
+        self.run.baseline = self.state();
         // Objects of before, too: the operator may change them.
-        self.run.baseline = self.state_since(0);
+        for object in self.cluster.server().stored_objects() {
+            let path = state::path(&object.resource, &object.namespace, &object.name);
+            self.run.baseline.0.entry(path).or_default();
+        }
         Ok(())
     }
 
@@ -415,7 +426,12 @@ impl<'a> World<'a> {
             (_, true) => "deleted",
             _ => "changed",
         };
-        self.recorder.record(Lane::Server, format!("{what} {}", object.path()));
+        let path = object.path();
+        self.recorder.record(Lane::Server, format!("{what} {path}"));
+        match commit.deleted {
+            true => self.live.remove(&path),
+            false => self.live.insert(path, self.run.changes.len()),
+        };
         self.run.changes.push(Change {
             revision: commit.object.revision,
             object,
@@ -448,29 +464,22 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// Returns the state of what was written since the operator was started.
     fn state(&self) -> State {
-        self.state_since(self.start)
-    }
-
-    /// Returns the state of what has changed since a revision.
-    fn state_since(&self, revision: u64) -> State {
         let application = self.gate.application().map(|it| it.state());
-        State::of(&self.cluster.server().stored_objects(), revision, application.as_ref())
+        State::of(&self.objects(), application.as_ref())
     }
 
-    /// Returns the objects that have changed since the operator was started.
-    fn changed_objects(&self) -> Vec<StoredObject> {
-        let mut objects = self.cluster.server().stored_objects();
-        objects.retain(|object| object.revision > self.start);
-        objects
+    /// Returns the objects that were written since the operator was started, except by-products.
+    fn objects(&self) -> Vec<&Decoded> {
+        self.live.values().map(|index| &self.run.changes[*index].object).collect()
     }
 
     fn check_invariants(&mut self) {
         if self.config.invariants.is_empty() {
             return;
         }
-        let objects: Vec<Value> =
-            self.changed_objects().iter().map(|object| Decoded::of(object).value).collect();
+        let objects: Vec<Value> = self.objects().iter().map(|it| it.value.clone()).collect();
         for (name, test) in &self.config.invariants {
             if let Err(wrong) = test(&objects) {
                 self.run.broken.push((name.clone(), wrong));
@@ -479,12 +488,10 @@ impl<'a> World<'a> {
     }
 
     fn note_terminating(&mut self, step: usize) {
-        for object in self.changed_objects() {
-            let decoded = Decoded::of(&object);
-            if !decoded.value["metadata"]["deletionTimestamp"].is_null() {
-                self.run.terminating.push((step, decoded.path()));
-            }
-        }
+        let objects = self.objects().into_iter();
+        let deleting = objects.filter(|it| !it.value["metadata"]["deletionTimestamp"].is_null());
+        let deleting: Vec<_> = deleting.map(|object| (step, object.path())).collect();
+        self.run.terminating.extend(deleting);
     }
 
     /// Waits until requests for a poisoned object succeed again; the last state is that after it.
@@ -507,8 +514,7 @@ impl<'a> World<'a> {
         let application = self.gate.application().map(|it| it.state());
         self.run.idle_counts[0] = self.counts();
         self.recorder.record(Lane::Operator, "every object is reconciled once more");
-        for object in self.changed_objects() {
-            let decoded = Decoded::of(&object);
+        for decoded in self.objects() {
             let kind = decoded.value["kind"].as_str().unwrap_or_default();
             let key = match &*decoded.namespace {
                 "" => Key::cluster(&decoded.name),
@@ -521,7 +527,7 @@ impl<'a> World<'a> {
         self.rest().await?;
         self.run.idle_writes = before..self.gate.writes_so_far();
         self.run.idle_counts[1] = self.counts();
-        let state = |value: Option<&Value>| State::of(&[], 0, value);
+        let state = |value: Option<&Value>| State::of(&[], value);
         let after = self.gate.application().map(|it| it.state());
         let changes = state(after.as_ref()).differences(&state(application.as_ref()));
         self.run.idle_changes = changes;

@@ -145,16 +145,18 @@ struct PendingEvent {
 #[derive(Clone)]
 pub(crate) struct EventSender {
     sender: mpsc::Sender<PendingEvent>,
+    enabled: bool,
     reporting_instance: Arc<str>,
     counters: Arc<Counters>,
 }
 
-/// Creates the event queue of a manager; `instance` names the process.
-pub(crate) fn channel(instance: &str) -> (EventSender, EventWriter) {
+/// Creates the event queue of a manager; `instance` names the process. Events are discarded unless
+/// `enabled`.
+pub(crate) fn channel(instance: &str, enabled: bool) -> (EventSender, EventWriter) {
     let (sender, receiver) = mpsc::channel(QUEUE_LEN_MAX);
     let counters = Arc::<Counters>::default();
     let writer = EventWriter { receiver: Mutex::new(receiver), counters: counters.clone() };
-    (EventSender { sender, reporting_instance: instance.into(), counters }, writer)
+    (EventSender { sender, enabled, reporting_instance: instance.into(), counters }, writer)
 }
 
 /// Returns a reference to `object`, for [`EventRecorder`].
@@ -250,6 +252,9 @@ impl EventRecorder {
     /// Records an event with an action or a related object; otherwise as
     /// [`event`](EventRecorder::event).
     pub fn record(&self, regarding: &ObjectReference, event: NewEvent) {
+        if !self.sender.enabled {
+            return;
+        }
         self.sender.send(PendingEvent {
             client: self.client.clone(),
             reporting_controller: self.reporting_controller.clone(),

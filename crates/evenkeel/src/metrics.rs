@@ -147,5 +147,7 @@ impl Define {
 
 /// The buckets of client-go's workqueue and of controller-runtime's webhooks: 10 ns to 1,000 s.
 fn wide_buckets() -> Buckets {
-    Buckets::exponential(10e-9, 10.0, 12)
+    static BUCKETS: std::sync::LazyLock<Buckets> =
+        std::sync::LazyLock::new(|| Buckets::exponential(10e-9, 10.0, 12));
+    BUCKETS.clone()
 }

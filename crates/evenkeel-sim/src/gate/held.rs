@@ -37,6 +37,11 @@ impl Gate {
         self.state.lock().held.all = true;
     }
 
+    /// Whether events of a resource are held.
+    pub(super) fn holds(&self, resource: &str) -> bool {
+        self.state.lock().held.holds(resource)
+    }
+
     /// Holds the events of a resource.
     pub(crate) fn hold(&self, resource: &str) {
         self.state.lock().held.resources.insert(resource.to_owned());

@@ -1,6 +1,7 @@
 //! The API server as one incarnation of the operator reaches it: each request passes here, and the
 //! faults of the plan act on it.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,6 +11,7 @@ use evenkeel::BoxError;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -463,16 +465,16 @@ impl OperatorService {
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await?.to_bytes();
         let code = parts.status.as_u16();
-        let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let version = value["metadata"]["resourceVersion"].as_str();
-        let revision = version.and_then(|it| it.parse().ok()).filter(|it| *it > before);
+        let written: Written<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
+        let Metadata { resource_version, name } = &written.metadata;
+        let revision = resource_version.parse().ok().filter(|it| *it > before);
         let deleted = call.verb == "delete" && gate.cluster.server().revision() > before;
         let revision = match (code, deleted) {
             (200..300, true) => Some(gate.cluster.server().revision()),
             (200..300, false) => revision,
             _ => None,
         };
-        let name = value["metadata"]["name"].as_str().unwrap_or(&call.name).to_owned();
+        let name = if name.is_empty() { call.name.clone() } else { name.clone().into_owned() };
         if !call.is_auxiliary() {
             let changed = if revision.is_some() || code >= 300 { "" } else { ", unchanged" };
             let text = format!(
@@ -502,6 +504,22 @@ impl OperatorService {
         }
         Ok(Response::from_parts(parts, faults::full(bytes)))
     }
+}
+
+/// What the gate needs of the response of a write: an object, or a Status.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Written<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata<'a> {
+    resource_version: &'a str,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
 }
 
 /// Whether the watch begins with a list.

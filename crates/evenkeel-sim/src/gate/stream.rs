@@ -11,6 +11,7 @@ use futures_util::stream;
 use http::Response;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -96,15 +97,14 @@ impl Watched {
                 None => self.fill().await?,
             }
         };
-        let event: Value = serde_json::from_slice(&line).unwrap_or_default();
-        let kind = event["type"].as_str().unwrap_or_default();
-        if kind == "BOOKMARK" {
+        let event: Event<'_> = serde_json::from_slice(&line).unwrap_or_default();
+        if event.kind == "BOOKMARK" {
             self.lists = false;
         } else {
             let effect = {
                 let mut state = self.gate.state.lock();
                 *state.requests.events.entry(self.resource.clone()).or_default() += 1;
-                state.faults.at_event(&self.resource, &object_of(&event))
+                state.faults.at_event(&self.resource, &event.object.metadata.path())
             };
             if let Some(effect) = effect
                 && let Some(end) = self.inject(effect, &event).await
@@ -117,17 +117,15 @@ impl Watched {
                 return Some(Err(connection_reset()));
             }
             if !super::is_auxiliary(&self.resource) {
+                let kind = event.kind.to_lowercase();
+                let Metadata { namespace, name, .. } = &event.object.metadata;
                 // The first list is delivered as a whole.
-                if !self.lists {
-                    let name = &event["object"]["metadata"]["name"];
-                    let text = format!("{} {name}", kind.to_lowercase());
-                    let held = HeldEvent { text, content: content(&event["object"]) };
+                if !self.lists && self.gate.holds(&self.resource) {
+                    let held =
+                        HeldEvent { text: format!("{kind} \"{name}\""), content: content(&line) };
                     self.gate.until_released(&self.resource, self.number, &held).await;
                 }
-                let metadata = &event["object"]["metadata"];
-                let [namespace, name] =
-                    ["namespace", "name"].map(|it| metadata[it].as_str().unwrap_or_default());
-                let text = format!("{} {} {namespace}/{name}", kind.to_lowercase(), self.resource);
+                let text = format!("{kind} {} {namespace}/{name}", self.resource);
                 self.gate.recorder.record(Lane::Cache, text);
             }
         }
@@ -172,16 +170,26 @@ impl Watched {
             }
         };
         let Ok(data) = frame.into_data() else { return Some(()) };
-        self.rest.extend_from_slice(&data);
-        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            self.lines.push_back(line.into());
+        if self.rest.is_empty() && data.ends_with(b"\n") {
+            self.split(&data);
+        } else {
+            self.rest.extend_from_slice(&data);
+            if self.rest.ends_with(b"\n") {
+                let data = std::mem::take(&mut self.rest).into();
+                self.split(&data);
+            }
         }
         Some(())
     }
 
+    /// Adds complete lines.
+    fn split(&mut self, data: &Bytes) {
+        let lines = data.split_inclusive(|byte| *byte == b'\n');
+        self.lines.extend(lines.map(|line| data.slice_ref(line)));
+    }
+
     /// Returns how the watch ends, if it does.
-    async fn inject(&mut self, effect: Effect, event: &Value) -> Option<Next> {
+    async fn inject(&mut self, effect: Effect, event: &Event<'_>) -> Option<Next> {
         let gate = self.gate.clone();
         let record = |what: &str| {
             gate.recorder.fault(Lane::Cache, format!("watch of {}: {what}", self.resource));
@@ -270,20 +278,47 @@ impl Watched {
     }
 }
 
-/// Returns the object of an event as `namespace/name`.
-fn object_of(event: &Value) -> String {
-    let metadata = &event["object"]["metadata"];
-    let [namespace, name] =
-        ["namespace", "name"].map(|it| metadata[it].as_str().unwrap_or_default());
-    match namespace {
-        "" => name.to_owned(),
-        namespace => format!("{namespace}/{name}"),
+/// What the gate needs of an event.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: Object<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Object<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    resource_version: &'a str,
+}
+
+impl Metadata<'_> {
+    /// Returns `namespace/name`, or the name of a cluster-scoped object.
+    fn path(&self) -> String {
+        match self.namespace {
+            "" => self.name.to_owned(),
+            namespace => format!("{namespace}/{}", self.name),
+        }
     }
 }
 
-/// Returns a hash of an object without what differs between equal objects of two runs.
-fn content(object: &Value) -> u64 {
-    let mut object = object.clone();
+/// Returns a hash of the object of an event without what differs between equal objects of two runs.
+fn content(event: &[u8]) -> u64 {
+    let mut event: Value = serde_json::from_slice(event).unwrap_or_default();
+    let object = &mut event["object"];
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata
             .retain(|name, _| matches!(&**name, "labels" | "annotations" | "deletionTimestamp"));
@@ -297,14 +332,12 @@ fn content(object: &Value) -> u64 {
 }
 
 /// Returns a bookmark with the version before an event.
-fn bookmark(event: &Value) -> Bytes {
-    let object = &event["object"];
-    let version = object["metadata"]["resourceVersion"].as_str();
-    let version: u64 = version.and_then(|it| it.parse().ok()).unwrap_or_default();
+fn bookmark(event: &Event<'_>) -> Bytes {
+    let Object { api_version, kind, metadata } = &event.object;
+    let version: u64 = metadata.resource_version.parse().unwrap_or_default();
     let version = version.saturating_sub(1).to_string();
     let object = json!({
-        "apiVersion": object["apiVersion"], "kind": object["kind"],
-        "metadata": {"resourceVersion": version},
+        "apiVersion": api_version, "kind": kind, "metadata": {"resourceVersion": version},
     });
     format!("{}\n", json!({"type": "BOOKMARK", "object": object})).into()
 }

@@ -46,6 +46,8 @@ const NEEDS: &[(&str, &[&str])] = &[
 ];
 
 const CERTIFICATES: &[&str] = &["certificatesigningrequests.certificates.k8s.io"];
+const EVENTS: &[&str] = &["events", "events.events.k8s.io"];
+const HEARTBEATS: &[&str] = &["nodes", "leases.coordination.k8s.io"];
 const POLICIES: &[&str] = &["validatingadmissionpolicies.admissionregistration.k8s.io"];
 const RBAC: &[&str] = &[
     "clusterroles.rbac.authorization.k8s.io",
@@ -63,7 +65,7 @@ pub(crate) fn reduced(options: &ClusterOptions, run: &Run) -> ClusterOptions {
     let rbac = RBAC.iter().any(|resource| used.contains(*resource));
     let changed = run.changes.iter().map(|it| it.object.resource.to_string());
     let changed = changed.filter(|resource| rbac || !RBAC.contains(&&**resource));
-    let seen: BTreeSet<String> = changed.chain(used).collect();
+    let seen: BTreeSet<String> = changed.chain(used.iter().cloned()).collect();
     let any_seen = |resources: &[&str]| resources.iter().any(|it| seen.contains(*it));
     let mut reduced = options.clone();
     for (controller, resources) in NEEDS {
@@ -71,6 +73,9 @@ pub(crate) fn reduced(options: &ClusterOptions, run: &Run) -> ClusterOptions {
             reduced.disabled_controllers.insert((*controller).to_owned());
         }
     }
+    let is_used = |resources: &[&str]| resources.iter().any(|it| used.contains(*it));
+    reduced.events &= is_used(EVENTS);
+    reduced.heartbeats &= is_used(HEARTBEATS);
     reduced.rbac &= rbac;
     reduced.gc_resources = Some(seen);
     reduced

@@ -234,10 +234,15 @@ impl<'a, R: DeserializeOwned + Send + Sync + 'static> Write<'a, R> {
             }
         };
         let client = self.client;
+        let digest = self.is_repeatable().then(|| self.digest(&body));
+        if digest.is_some() {
+            // A reconciler that only applies an object never reads it: without this, the outcome of
+            // an earlier write stays unknown, and no apply is recognized as a repeated one.
+            client.shared.cache.reread(&self.kind, &self.key, &client.live()).await;
+        }
         let (before, epoch) =
             (client.shared.cache.peek(&self.kind, &self.key), client.shared.cache.epoch());
         let id = (self.kind.clone(), self.key.clone(), self.subresource);
-        let digest = self.is_repeatable().then(|| self.digest(&body));
         if let (Some(digest), Some(before)) = (digest, &before)
             && client.shared.applied.is_current(&id, digest, before.meta(), epoch)
             // A type that is not cached whole cannot be returned from the cache.

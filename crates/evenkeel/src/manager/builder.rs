@@ -78,6 +78,7 @@ pub struct ManagerBuilder {
     seed: Option<u64>,
     grace_period: Option<Duration>,
     on_reconcile: Option<OnReconcile>,
+    records_events: bool,
     metrics: Arc<Metrics>,
     client_limit: Option<TokenBucket>,
     servers: ServerOptions,
@@ -108,6 +109,7 @@ impl ManagerBuilder {
             seed: None,
             grace_period: Some(Duration::from_secs(30)),
             on_reconcile: None,
+            records_events: true,
             metrics: Arc::new(Metrics::new()),
             client_limit: None,
             servers: ServerOptions::default(),
@@ -169,6 +171,12 @@ impl ManagerBuilder {
     /// [`connect`](Self::connect) and [`Manager::run`] check the options.
     pub fn leader_election(mut self, options: impl Into<Option<LeaderElection>>) -> Self {
         self.leader_election = options.into();
+        self
+    }
+
+    /// Sets whether events are written; they are unless set. Otherwise recorders do nothing.
+    pub fn record_events(mut self, record: bool) -> Self {
+        self.records_events = record;
         self
     }
 
@@ -459,7 +467,7 @@ impl ManagerBuilder {
             Some(hostname) => format!("{}-{hostname}", self.name),
             None => self.name.clone(),
         };
-        let (event_sender, event_writer) = events::channel(&instance);
+        let (event_sender, event_writer) = events::channel(&instance, self.records_events);
         let elections = Elections::new(
             self.leader_election,
             &self.name,

@@ -1,13 +1,17 @@
 //! Metrics of reconciles and of the time that keys spend in the workqueue.
 
+use std::sync::LazyLock;
+
 use super::{Buckets, Counter, Define, Family, Gauge, Histogram, wide_buckets};
 
 /// The bounds of controller-runtime for the duration of a reconcile, in seconds.
-const TIMES: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
-    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
-    25.0, 30.0, 40.0, 50.0, 60.0,
-];
+static TIMES: LazyLock<Buckets> = LazyLock::new(|| {
+    Buckets::new(&[
+        0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8,
+        0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0,
+        15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    ])
+});
 
 /// The families by controller.
 #[derive(Debug)]
@@ -79,7 +83,7 @@ impl ReconcileFamilies {
                 "controller_runtime_reconcile_time_seconds",
                 "Duration of a reconcile by controller.",
                 controller,
-                Buckets::new(TIMES),
+                TIMES.clone(),
             ),
             workers: define.gauges(
                 "controller_runtime_max_concurrent_reconciles",
@@ -122,7 +126,7 @@ impl ReconcileFamilies {
     ) -> ReconcileMetrics {
         let total = |result| self.total.with([name, result]);
         self.workers.with([name]).set(workers as f64);
-        let (time, work_time) = Histogram::pair(Buckets::new(TIMES), wide_buckets());
+        let (time, work_time) = Histogram::pair(TIMES.clone(), wide_buckets());
         self.time.set([name], time.clone());
         self.work_time.set([name, name], work_time);
         ReconcileMetrics {

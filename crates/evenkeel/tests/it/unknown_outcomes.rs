@@ -124,6 +124,29 @@ async fn object_with_a_generated_name_is_found_after_a_lost_response() {
     stop(&manager, running).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn applies_after_a_lost_response_are_not_repeated_forever() {
+    let world = World::new().await;
+    let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
+    let client = manager.client();
+    world.rule(|request| match *request.method() {
+        Method::PATCH => Fault::LoseResponse,
+        _ => World::frozen(request),
+    });
+    client.apply(&map("a")).await.unwrap_err();
+    world.rule(World::frozen);
+    world.requests();
+    client.apply(&map("a")).await.unwrap();
+    let methods = || -> Vec<String> {
+        let requests = world.requests().into_iter().filter(|it| !it.contains("watch"));
+        requests.map(|it| it.split(' ').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(methods(), ["GET", "PATCH"], "one live read, and the apply whose digest is unknown");
+    client.apply(&map("a")).await.unwrap();
+    assert!(methods().is_empty(), "the apply is recognized as a repeated one");
+    stop(&manager, running).await;
+}
+
 fn deployment() -> Deployment {
     serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "default"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}},

@@ -184,10 +184,6 @@ mod tests {
         .sample(&mirror("manifest", "Cargo.toml"))
         .sample(&mirror("absent", "absent.txt"))
         .patch::<Mirror>("manifest", serde_json::json!({"spec": {"everySeconds": 5}}))
-        .disable(
-            evenkeel_sim::Oracle::WriteBudget,
-            "after a request without a response, unchanged applies are sent in each period",
-        )
         .check();
     }
 }
