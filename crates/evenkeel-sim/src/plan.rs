@@ -6,6 +6,7 @@
 mod effect;
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +100,12 @@ impl Plan {
     /// Returns a plan with one fault.
     pub(crate) fn single(fault: Fault) -> Self {
         Self { faults: vec![fault], ..Self::default() }
+    }
+
+    /// Returns how long the fault lasts that lasts longest.
+    pub(crate) fn longest_fault(&self) -> Duration {
+        let seconds = self.faults.iter().map(|fault| fault.effect.seconds()).max();
+        Duration::from_secs(seconds.unwrap_or_default().into())
     }
 
     /// Whether it changes nothing but the workload.

@@ -1,15 +1,22 @@
 //! Shrinks a plan that violates an oracle: fewer faults, then fewer steps, then earlier faults, as
 //! long as the same oracle is violated in the same field.
 
+use std::time::{Duration, Instant};
+
 use crate::check;
+use crate::explore;
 use crate::oracle::Violation;
 use crate::plan::Plan;
 use crate::simulation::Config;
 use crate::trace::TraceEvent;
+use crate::workload::Step;
 use crate::world::{self, Run};
 
-/// Runs that shrinking may take.
+/// Plans that shrinking may try.
 const ATTEMPTS: usize = 200;
+
+/// How long it may take.
+const TIME: Duration = Duration::from_secs(30);
 
 /// A plan, what it violates and its trace. The first violation is the one that is kept; the others
 /// are of the same oracle.
@@ -17,8 +24,13 @@ pub(crate) type Shrunk = (Plan, Vec<Violation>, Vec<TraceEvent>);
 
 /// Returns the smallest plan that was found.
 pub(crate) fn shrink(config: &Config, plan: Plan, violation: Violation) -> Shrunk {
-    let mut shrinker =
-        Shrinker { config, fingerprint: violation.fingerprint(), attempts: ATTEMPTS };
+    let mut shrinker = Shrinker {
+        config,
+        fingerprint: violation.fingerprint(),
+        attempts: ATTEMPTS,
+        deadline: explore::now() + TIME,
+        calm: Vec::new(),
+    };
     let first = shrinker.attempt(plan.clone());
     let mut best = match first {
         Some(first) => first,
@@ -37,6 +49,9 @@ struct Shrinker<'a> {
     config: &'a Config,
     fingerprint: String,
     attempts: usize,
+    deadline: Instant,
+    /// Runs without faults, by workload.
+    calm: Vec<(Vec<Step>, Run)>,
 }
 
 impl Shrinker<'_> {
@@ -79,19 +94,33 @@ impl Shrinker<'_> {
 
     fn attempt(&mut self, plan: Plan) -> Option<Shrunk> {
         self.attempts = self.attempts.checked_sub(1)?;
-        let run = world::run(self.config, &plan);
-        let calm: Option<Run> = match plan.is_calm() {
-            true => None,
-            false => Some(world::run(self.config, &plan.calm())),
-        };
-        if calm.as_ref().is_some_and(|calm| calm.aborted.is_some()) {
+        if explore::now() > self.deadline {
             return None;
         }
-        let mut violations = check::twice(self.config, &plan, &run, calm.as_ref());
+        let calm = match plan.is_calm() {
+            true => None,
+            false => Some(self.calm(&plan)),
+        };
+        if calm.is_some_and(|at| self.calm[at].1.aborted.is_some()) {
+            return None;
+        }
+        let calm = calm.map(|at| &self.calm[at].1);
+        let run = world::run(self.config, &plan);
+        let mut violations = check::twice(self.config, &plan, &run, calm);
         let same = violations.iter().position(|it| it.fingerprint() == self.fingerprint)?;
         let same = violations.remove(same);
         violations.retain(|it| it.oracle == same.oracle);
         violations.insert(0, same);
         Some((plan, violations, run.trace))
+    }
+
+    /// Returns the index of the run of the plan without its faults.
+    fn calm(&mut self, plan: &Plan) -> usize {
+        let known = self.calm.iter().position(|(workload, _)| *workload == plan.workload);
+        known.unwrap_or_else(|| {
+            let run = world::run(self.config, &plan.calm());
+            self.calm.push((plan.workload.clone(), run));
+            self.calm.len() - 1
+        })
     }
 }

@@ -23,7 +23,16 @@ use crate::workload::{self, ObjectRef, Step};
 use crate::{check, explore, fail, subprocess, world};
 
 type Build = dyn Fn(&Manager, &Link) -> Result<(), BoxError> + Send + Sync;
-type Invariant = dyn Fn(&[Value]) -> Result<(), String> + Send + Sync;
+type Test = dyn Fn(&[&Value]) -> Result<(), String> + Send + Sync;
+
+/// What an author requires of the objects.
+#[derive(Clone)]
+pub(crate) struct Invariant {
+    pub(crate) name: String,
+    pub(crate) test: Arc<Test>,
+    /// Whether it must hold after every write, not only at rest.
+    pub(crate) always: bool,
+}
 
 /// What every run has in common.
 #[derive(Clone)]
@@ -41,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) objects: Vec<Value>,
     pub(crate) workload: Vec<Step>,
     pub(crate) bound: Duration,
+    /// How long the cluster must not change to be at rest, at least.
+    pub(crate) quiet: Duration,
     pub(crate) checks_deletion: bool,
     pub(crate) disabled: BTreeSet<Oracle>,
     /// Faults that are not injected, and why.
@@ -51,7 +62,7 @@ pub(crate) struct Config {
     pub(crate) rules: Option<Vec<PolicyRule>>,
     /// Resources whose objects may be created and deleted more often than in a calm run.
     pub(crate) recreated: BTreeSet<String>,
-    pub(crate) invariants: Vec<(String, Arc<Invariant>)>,
+    pub(crate) invariants: Vec<Invariant>,
     /// The kinds that the API server serves, of all runs.
     pub(crate) kinds: Kinds,
     /// The name of the test, if each plan is run in a process of its own.
@@ -127,6 +138,7 @@ fn simulation(name: &str, build: Arc<Build>, application: Option<Arc<MakeStub>>)
             objects: Vec::new(),
             workload: Vec::new(),
             bound: Duration::from_secs(30 * 60),
+            quiet: Duration::ZERO,
             checks_deletion: true,
             disabled: BTreeSet::new(),
             disabled_faults: Vec::new(),
@@ -244,6 +256,13 @@ impl Simulation {
         self
     }
 
+    /// Sets how long the cluster must not change to be at rest, in virtual time. The default is 15
+    /// seconds; an operator that polls in longer intervals needs more.
+    pub fn quiet(mut self, quiet: Duration) -> Self {
+        self.config.quiet = quiet;
+        self
+    }
+
     /// Allows objects of a type to be created and deleted more often than without faults.
     pub fn allow_recreate<K: Object>(mut self, _reason: &str) -> Self {
         let kind = evenkeel::Kind::of::<K>();
@@ -286,14 +305,42 @@ impl Simulation {
         self
     }
 
-    /// Adds an invariant: after each step, `test` gets all objects that were written since the start,
-    /// except Events and leases, and returns what is wrong.
+    /// Adds an invariant of the cluster at rest: after each step, `test` gets all objects that were
+    /// written since the start, except Events and leases, and returns what is wrong.
     pub fn invariant(
         mut self,
         name: &str,
-        test: impl Fn(&[Value]) -> Result<(), String> + Send + Sync + 'static,
+        test: impl Fn(&[&Value]) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.config.invariants.push((name.to_owned(), Arc::new(test)));
+        let test = Arc::new(test);
+        self.config.invariants.push(Invariant { name: name.to_owned(), test, always: false });
+        self
+    }
+
+    /// Adds an invariant of every moment: `test` gets the objects as [`invariant`](Self::invariant)
+    /// does, after every write of any client. It must hold before the operator has reacted, too.
+    ///
+    /// ```no_run
+    /// # use evenkeel::prelude::*;
+    /// # struct Operator;
+    /// # impl Operator { fn register(&self, _: &Manager) -> Result<(), RegisterError> { Ok(()) } }
+    /// evenkeel_sim::operator("database", |manager| Operator.register(manager))
+    ///     .always("there is at most one primary", |objects| {
+    ///         let primaries = objects.iter().filter(|it| it["metadata"]["labels"]["role"] == "primary");
+    ///         match primaries.count() {
+    ///             0 | 1 => Ok(()),
+    ///             count => Err(format!("{count} primaries")),
+    ///         }
+    ///     })
+    ///     .check();
+    /// ```
+    pub fn always(
+        mut self,
+        name: &str,
+        test: impl Fn(&[&Value]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        let test = Arc::new(test);
+        self.config.invariants.push(Invariant { name: name.to_owned(), test, always: true });
         self
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use evenkeel_apiserver::Service;
@@ -22,6 +23,8 @@ const FIELD_MANAGER: &str = "user";
 pub(crate) struct User {
     server: Service,
     kinds: Kinds,
+    /// Whether it has sent a request to discover a kind.
+    discovered: Arc<AtomicBool>,
 }
 
 /// Plural names and whether the kind is namespaced, by API version and kind. Clones share them.
@@ -38,7 +41,12 @@ pub(crate) struct Refused {
 impl User {
     /// Returns a client of a server that serves these kinds, which are completed on demand.
     pub(crate) fn new(server: Service, kinds: &Kinds) -> Self {
-        Self { server, kinds: kinds.clone() }
+        Self { server, kinds: kinds.clone(), discovered: Arc::default() }
+    }
+
+    /// Whether a kind was discovered by a request, which other runs do not send.
+    pub(crate) fn has_discovered(&self) -> bool {
+        self.discovered.load(Ordering::Relaxed)
     }
 
     /// Sends a request.
@@ -102,6 +110,7 @@ impl User {
         if let Some(found) = self.kinds.0.lock().get(&key) {
             return Ok(found.clone());
         }
+        self.discovered.store(true, Ordering::Relaxed);
         let list = self.send(Method::GET, &root(api_version), None).await?;
         let resources = list["resources"].as_array();
         let found = resources.into_iter().flatten().find(|resource| {

@@ -52,8 +52,9 @@ const QUIET: Duration = Duration::from_secs(15);
 /// silent has ended, and longer than the longest delay before a watch is opened again.
 const QUIET_WATCHES: Duration = Duration::from_secs(60);
 
-/// The same after an object was poisoned: attempts become rare.
-const QUIET_POISONED: Duration = Duration::from_secs(20 * 60);
+/// How long it takes at most until requests for an object that was poisoned are repeated: longer than
+/// the longest delay before another attempt.
+const POISONED_RETRY: Duration = Duration::from_secs(20 * 60);
 
 /// How often the driver checks for changes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -149,13 +150,27 @@ pub(crate) fn run(config: &Config, plan: &Plan) -> Run {
     if let Some(test) = &config.subprocess {
         return subprocess::run(config, plan, test);
     }
+    loop {
+        let (run, discovered) = run_once(config, plan);
+        // Requests that other runs do not send have an effect on uids. A process has only one run.
+        if !discovered || subprocess::is_child() {
+            return run;
+        }
+    }
+}
+
+/// Runs a plan; also returns whether the run has discovered a kind.
+fn run_once(config: &Config, plan: &Plan) -> (Run, bool) {
     let runtime = runtime();
     let canaries = config.canaries();
     let logs = (!canaries.is_empty()).then(|| logs::Watched::new(canaries));
     let _guard = logs.as_ref().map(|logs| tracing::subscriber::set_default(logs.clone()));
-    let mut run = runtime.block_on(async {
+    let (mut run, user) = runtime.block_on(async {
         match World::start(Cow::Borrowed(config), plan).await {
-            Ok(world) => world.play(plan).await,
+            Ok(world) => {
+                let user = world.user.clone();
+                (world.play(plan).await, user)
+            }
             Err(error) => crate::fail(&format!(
                 "cannot start the simulated cluster: {}",
                 evenkeel::chain(&*error)
@@ -163,7 +178,7 @@ pub(crate) fn run(config: &Config, plan: &Plan) -> Run {
         }
     });
     run.exposed.extend(logs.iter().flat_map(logs::Watched::exposed));
-    run
+    (run, user.has_discovered())
 }
 
 pub(crate) struct World<'a> {
@@ -261,6 +276,12 @@ impl<'a> World<'a> {
             decisions: Vec::new(),
         };
         let revision = cluster.server().revision();
+        let quiet = if plan.hits_watches() { QUIET_WATCHES } else { QUIET };
+        // What an operator that polls would have done during a fault is done in its next interval.
+        let quiet = match config.quiet {
+            Duration::ZERO => quiet,
+            configured => quiet.max(configured + plan.longest_fault()),
+        };
         Ok(Self {
             config,
             cluster,
@@ -272,7 +293,7 @@ impl<'a> World<'a> {
             incarnations: Vec::new(),
             replicas: plan.replicas.max(1) as usize,
             elects: plan.replicas > 0,
-            quiet: if plan.hits_watches() { QUIET_WATCHES } else { QUIET },
+            quiet,
             schedule: plan.schedule.clone().map(Schedule::new),
             stepped: plan.schedule.is_some(),
             is_previous: plan.workload.contains(&Step::Upgrade),
@@ -321,7 +342,7 @@ impl<'a> World<'a> {
             self.note_terminating(index);
             // A poisoned object need not be reconciled yet.
             if self.gate.poisoned_until().is_none() {
-                self.check_invariants();
+                self.check_invariants(false);
             }
         }
         self.await_healing().await?;
@@ -415,6 +436,7 @@ impl<'a> World<'a> {
         for commit in commits.iter().filter(|commit| !state::is_ignored(&commit.object.resource)) {
             significant = true;
             self.record(commit);
+            self.check_invariants(true);
         }
         significant
     }
@@ -475,16 +497,17 @@ impl<'a> World<'a> {
         self.live.values().map(|index| &self.run.changes[*index].object).collect()
     }
 
-    fn check_invariants(&mut self) {
-        if self.config.invariants.is_empty() {
+    /// Checks the invariants of every moment, or those of the cluster at rest.
+    fn check_invariants(&mut self, always: bool) {
+        if !self.config.invariants.iter().any(|it| it.always == always) {
             return;
         }
-        let objects: Vec<Value> = self.objects().iter().map(|it| it.value.clone()).collect();
-        for (name, test) in &self.config.invariants {
-            if let Err(wrong) = test(&objects) {
-                self.run.broken.push((name.clone(), wrong));
-            }
-        }
+        let objects: Vec<&Value> = self.objects().iter().map(|it| &it.value).collect();
+        let invariants = self.config.invariants.iter().filter(|it| it.always == always);
+        let broken: Vec<(String, String)> = invariants
+            .filter_map(|it| Some((it.name.clone(), (it.test)(&objects).err()?)))
+            .collect();
+        self.run.broken.extend(broken);
     }
 
     fn note_terminating(&mut self, step: usize) {
@@ -500,11 +523,13 @@ impl<'a> World<'a> {
         while Instant::now() < until {
             self.tick().await?;
         }
-        // Longer than the longest delay before another attempt.
-        self.quiet = QUIET_POISONED;
+        let healed = until + POISONED_RETRY;
+        while Instant::now() < healed {
+            self.tick().await?;
+        }
         self.rest().await?;
         self.run.healed = Some(self.state());
-        self.check_invariants();
+        self.check_invariants(false);
         Ok(())
     }
 

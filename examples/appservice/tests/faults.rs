@@ -38,7 +38,7 @@ fn zone() -> Zone {
 }
 
 /// Returns what an application consists of.
-fn expected(app: &AppService, objects: &[Value]) -> Vec<Value> {
+fn expected(app: &AppService, objects: &[&Value]) -> Vec<Value> {
     let (name, spec) = (app.name_any(), &app.spec);
     let of = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
     let mut itself = of("apps.example.com/v1", "AppService");
@@ -46,7 +46,7 @@ fn expected(app: &AppService, objects: &[Value]) -> Vec<Value> {
         itself["spec"] = "valid and with a tag".into();
         return vec![itself];
     }
-    let secret = |object: &&Value| {
+    let secret = |object: &&&Value| {
         object["kind"] == "Secret" && object["metadata"]["name"].as_str() == spec.secret.as_deref()
     };
     if objects.iter().find(secret).is_none() {
@@ -78,7 +78,7 @@ fn expected(app: &AppService, objects: &[Value]) -> Vec<Value> {
 }
 
 /// Checks that the zone has a record for each application with a Service, and no other.
-fn records(objects: &[Value]) -> Result<(), String> {
+fn records(objects: &[&Value]) -> Result<(), String> {
     let mut expected = BTreeMap::new();
     for service in objects.iter().filter(|object| object["kind"] == "Service") {
         let text = |field: &str| service["metadata"][field].as_str().unwrap_or_default().to_owned();

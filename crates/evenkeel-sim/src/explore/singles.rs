@@ -53,6 +53,9 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
     for (at, write) in &writes {
         if created(write) {
             faults.push(Fault::new(at.clone(), Effect::DeleteObject));
+            if write.call.resource == "pods" {
+                faults.push(Fault::new(at.clone(), Effect::EvictPod));
+            }
         }
     }
     on_all(Effect::StaleRestart, &mut faults);

@@ -1,4 +1,5 @@
-//! Other clients: they touch, edit, delete and recreate the objects of the operator.
+//! Other clients: they touch, edit, delete and recreate the objects of the operator, and evict its
+//! pods.
 
 use serde_json::{Value, json};
 
@@ -13,6 +14,7 @@ pub(super) enum OtherWrite {
     Delete,
     Recreate,
     Edit,
+    Evict,
 }
 
 impl OperatorService {
@@ -29,7 +31,7 @@ impl OperatorService {
         }
     }
 
-    /// Deletes, recreates or edits the object of the last write. `sent` is the body of the request.
+    /// Deletes, recreates, edits or evicts the object of the last write. `sent` is the body of the request.
     pub(super) async fn write_as_other_client(
         &self,
         call: &Call,
@@ -44,6 +46,7 @@ impl OperatorService {
         };
         match other_write {
             OtherWrite::Edit => self.edit(&path, sent, &write).await,
+            OtherWrite::Evict => self.evict(&path, &write).await,
             OtherWrite::Delete => drop(self.delete(&path, &write).await),
             OtherWrite::Recreate => {
                 let Some(mut object) = self.delete(&path, &write).await else { return };
@@ -62,6 +65,16 @@ impl OperatorService {
         self.gate.user.delete(path).await.ok()?;
         self.record(format!("another client deletes {}", write.object()));
         Some(object)
+    }
+
+    /// Fails a pod as a kubelet does whose node is short of memory.
+    async fn evict(&self, path: &str, write: &Write) {
+        let message = "The node was low on resource: memory.";
+        let status = json!({"phase": "Failed", "reason": "Evicted", "message": message});
+        let patch = json!({"status": status});
+        if self.gate.user.merge(&format!("{path}/status"), &patch).await.is_ok() {
+            self.record(format!("the node evicts {}", write.object()));
+        }
     }
 
     /// Changes the first field of the request that the server allows to be changed.

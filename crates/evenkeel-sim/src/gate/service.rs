@@ -235,6 +235,7 @@ impl OperatorService {
                 self.written_then(&call, nth, request, OtherWrite::Recreate).await
             }
             Effect::EditObject => self.written_then(&call, nth, request, OtherWrite::Edit).await,
+            Effect::EvictPod => self.written_then(&call, nth, request, OtherWrite::Evict).await,
             Effect::Restart => {
                 let response = self.write(&call, nth, request, true).await;
                 gate.recorder.fault(Lane::Operator, text("is stopped after"));

@@ -34,7 +34,7 @@ impl Simulation {
     ///     })
     ///     .check();
     /// ```
-    pub fn expect<K, E>(self, expected: impl Fn(&K, &[Value]) -> E + Send + Sync + 'static) -> Self
+    pub fn expect<K, E>(self, expected: impl Fn(&K, &[&Value]) -> E + Send + Sync + 'static) -> Self
     where
         K: Object + DeserializeOwned,
         E: IntoIterator<Item = Value>,
@@ -48,7 +48,7 @@ impl Simulation {
                     && object["metadata"]["deletionTimestamp"].is_null()
             });
             for object in declared {
-                let typed = serde_json::from_value(object.clone()).map_err(|it| it.to_string())?;
+                let typed = K::deserialize(*object).map_err(|it| it.to_string())?;
                 for expected in expected(&typed, objects) {
                     exists(objects, expected, &object["metadata"]["namespace"])?;
                 }
@@ -72,12 +72,12 @@ pub(super) fn samples(config: &Config, plan: &Plan, run: &Run, violations: &mut 
 }
 
 /// Checks that an object exists and has the fields.
-fn exists(objects: &[Value], mut expected: Value, namespace: &Value) -> Result<(), String> {
+fn exists(objects: &[&Value], mut expected: Value, namespace: &Value) -> Result<(), String> {
     if expected["metadata"]["namespace"].is_null() && !namespace.is_null() {
         expected["metadata"]["namespace"] = namespace.clone();
     }
     let metadata = &expected["metadata"];
-    let is_meant = |found: &&Value| {
+    let is_meant = |found: &&&Value| {
         found["apiVersion"] == expected["apiVersion"]
             && found["kind"] == expected["kind"]
             && found["metadata"]["name"] == metadata["name"]
@@ -150,8 +150,8 @@ mod tests {
                 "metadata": {"name": "a", "namespace": namespace}})
         };
         let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-        let check = |objects: &[Value]| exists(objects, expected.clone(), &json!("shop"));
-        assert_eq!(check(&[map("shop")]), Ok(()));
-        assert_eq!(check(&[map("other")]), Err("ConfigMap a does not exist".to_owned()));
+        let check = |object: &Value| exists(&[object], expected.clone(), &json!("shop"));
+        assert_eq!(check(&map("shop")), Ok(()));
+        assert_eq!(check(&map("other")), Err("ConfigMap a does not exist".to_owned()));
     }
 }

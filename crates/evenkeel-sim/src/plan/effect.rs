@@ -26,6 +26,8 @@ pub enum Effect {
     RecreateObject,
     /// Another client changes a field that the operator has set, just after the request.
     EditObject,
+    /// The pod that the request creates is evicted by its node: its phase is `Failed` from then on.
+    EvictPod,
     /// The request is rejected with this status: 401, 403, 429 with `Retry-After`, 500, 503 or 504
     /// (F5, F6, F16, F17).
     Reject(u16),
@@ -94,7 +96,10 @@ pub enum Effect {
 impl Effect {
     /// Whether another client deletes or changes an object.
     pub(crate) fn interferes(self) -> bool {
-        matches!(self, Self::DeleteObject | Self::RecreateObject | Self::EditObject)
+        matches!(
+            self,
+            Self::DeleteObject | Self::RecreateObject | Self::EditObject | Self::EvictPod
+        )
     }
 
     /// Whether watches end or get no events, or retries take long.
@@ -116,6 +121,24 @@ impl Effect {
                 | Self::WebhookDown(_)
                 | Self::SlowWebhook(_)
         )
+    }
+
+    /// Returns how long it lasts, in seconds.
+    pub(crate) fn seconds(self) -> u32 {
+        match self {
+            Self::Forbid(seconds)
+            | Self::Unauthorize(seconds)
+            | Self::Untrust(seconds)
+            | Self::Poison(seconds)
+            | Self::Lag(seconds)
+            | Self::Pause(seconds)
+            | Self::PartitionLease(seconds)
+            | Self::WebhookDown(seconds)
+            | Self::Restore(seconds)
+            | Self::Outage(seconds) => seconds,
+            Self::SlowRenew(_) | Self::SlowWebhook(_) => 60,
+            _ => 0,
+        }
     }
 
     /// Whether both are the same fault, except for how long it lasts.
@@ -140,6 +163,7 @@ impl Effect {
                 write!(f, "another client deletes and recreates the object after {at}")
             }
             Self::EditObject => write!(f, "another client edits the object after {at}"),
+            Self::EvictPod => write!(f, "the node evicts the pod of {at}"),
             Self::Reject(code) => write!(f, "{at} is rejected with {code}"),
             Self::Forbid(seconds) => {
                 write!(f, "{at} and the like are rejected with 403 for {seconds} s")

@@ -138,6 +138,10 @@ fn by_fault(fault: Option<&Fault>) -> Hint {
             ),
             "`cx.client()`, whose reads include its own writes, and names derived from the owner",
         ),
+        Effect::EvictPod => (
+            "a pod with the phase Failed counts as one that exists".to_owned(),
+            "a comparison of `status.phase`: a kubelet never restarts a failed pod",
+        ),
         Effect::DeleteObject | Effect::RecreateObject => (
             format!("the deletion of {} causes no reconcile, or is not noticed by it", at.resource),
             "`.owns::<K>()`, and a comparison with the object that exists",

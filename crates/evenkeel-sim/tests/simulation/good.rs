@@ -60,7 +60,7 @@ fn parts_survives_faults() {
 
 #[test]
 fn finalized_survives_faults() {
-    let finalizer = |app: &App, objects: &[Value]| {
+    let finalizer = |app: &App, objects: &[&Value]| {
         let mut app = expected(app, objects).swap_remove(0);
         app["metadata"]["finalizers"] = json!([FINALIZER]);
         [app]
@@ -70,8 +70,9 @@ fn finalized_survives_faults() {
 }
 
 /// Checks that there are not more parts than declared.
-fn has_no_other_parts(objects: &[Value]) -> Result<(), String> {
-    let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+fn has_no_other_parts(objects: &[&Value]) -> Result<(), String> {
+    let of =
+        |kind: &'static str| objects.iter().copied().filter(move |object| object["kind"] == kind);
     let declared: i64 = of("App").filter_map(|app| app["spec"]["size"].as_i64()).sum();
     let is_part = |map: &&Value| map["metadata"]["ownerReferences"][0]["kind"] == "App";
     match of("ConfigMap").filter(is_part).count() as i64 {
@@ -81,7 +82,7 @@ fn has_no_other_parts(objects: &[Value]) -> Result<(), String> {
 }
 
 /// Returns an App with its status, and its parts.
-fn expected(app: &App, _: &[Value]) -> Vec<Value> {
+fn expected(app: &App, _: &[&Value]) -> Vec<Value> {
     let (name, text) = (app.name_any(), &app.spec.text);
     let part = |number| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": text},

@@ -54,6 +54,8 @@ impl Reconciler for Databases {
                     return Err(format!("{} is owned by another object", pod.name_any()).into());
                 }
                 Some(pod) if pod.metadata.deletion_timestamp.is_some() => {}
+                // A kubelet never restarts an evicted pod.
+                Some(pod) if is_failed(&pod) => drop(cx.client().delete(&*pod).await?),
                 Some(pod) if image(&pod) != Some(&desired(&database)) => {
                     outdated.push((member, pod))
                 }
@@ -136,6 +138,10 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
+fn is_failed(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Failed")
+}
+
 #[test]
 fn database_survives_faults() {
     let main = "{apiVersion: sim.test/v1, kind: Database, metadata: {name: main}, \
@@ -149,7 +155,9 @@ fn database_survives_faults() {
     .disable(Oracle::Transition, "snapshots of earlier upgrades are kept")
     .expect(expected)
     .invariant("there are no other members", |objects| {
-        let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+        let of = |kind: &'static str| {
+            objects.iter().copied().filter(move |object| object["kind"] == kind)
+        };
         let is_member = |pod: &&Value| pod["metadata"]["ownerReferences"][0]["kind"] == "Database";
         let declared: i64 = of("Database").filter_map(|it| it["spec"]["members"].as_i64()).sum();
         match of("Pod").filter(is_member).count() as i64 {
@@ -161,7 +169,7 @@ fn database_survives_faults() {
 }
 
 /// Returns a database with its members, and the snapshot before an upgrade.
-fn expected(database: &Database, _: &[Value]) -> Vec<Value> {
+fn expected(database: &Database, _: &[&Value]) -> Vec<Value> {
     let (name, version) = (database.name_any(), &database.spec.version);
     let member = |number: i32| {
         let containers = json!([{"name": "main", "image": format!("database:{version}")}]);

@@ -14,7 +14,7 @@ const LOADED: &str = "sim.test/loaded";
 async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
     cx.apply_owned(part(&app, 0)).force().await?;
     if let Some(pod) = cx.client().get::<Pod>(cx.key()).await?
-        && pod.annotations().get(LOADED) != Some(&app.spec.text)
+        && (pod.annotations().get(LOADED) != Some(&app.spec.text) || is_failed(&pod))
     {
         if pod.metadata.deletion_timestamp.is_none() {
             cx.client().delete(&*pod).await?;
@@ -36,6 +36,11 @@ async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
     });
     cx.apply_owned(pod).force().await?;
     Ok(Action::done())
+}
+
+/// Whether the pod was evicted: a kubelet never restarts it.
+fn is_failed(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Failed")
 }
 
 #[test]

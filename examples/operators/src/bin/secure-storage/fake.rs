@@ -1,12 +1,12 @@
 //! A fake provider in this process, for tests and demos: HTTP without a socket.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -18,6 +18,30 @@ use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+/// Returns a connection, and the task that responds to its requests; an error closes it.
+pub(crate) fn accept<F>(
+    respond: impl Fn(Parts, Bytes) -> F + Send + Sync + 'static,
+) -> (DuplexStream, impl Future<Output = ()> + Send)
+where
+    F: Future<Output = io::Result<Response<Full<Bytes>>>> + Send + 'static,
+{
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let respond = Arc::new(respond);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let respond = respond.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            respond(head, body).await
+        }
+    });
+    let connection = async move {
+        // An error means that the connection was closed.
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(far), service).await;
+    };
+    (near, connection)
+}
 
 /// A storage provider with one vault, `vault`. An account gets its identity after a delay.
 #[derive(Clone)]
@@ -64,23 +88,18 @@ impl FakeProvider {
             state.faults.pop_front();
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let (near, far) = tokio::io::duplex(64 * 1024);
         let this = self.clone();
-        let service = service_fn(move |request| {
-            let this = this.clone();
-            async move { Ok::<_, Infallible>(this.handle(request).await) }
+        let (near, connection) = accept(move |head, body| {
+            let response = this.respond(&head, &body);
+            async { Ok(response) }
         });
         while state.connections.try_join_next().is_some() {}
-        state.connections.spawn(async move {
-            // An error means that the client closed the connection.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(far), service).await;
-        });
+        state.connections.spawn(connection);
         Ok(near)
     }
 
-    async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let (head, body) = request.into_parts();
-        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    /// Responds to a request.
+    pub(crate) fn respond(&self, head: &Parts, body: &[u8]) -> Response<Full<Bytes>> {
         let path = head.uri.path();
         let mut state = self.0.lock();
         state.calls.push(format!("{} {path}", head.method));
@@ -98,7 +117,7 @@ impl FakeProvider {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         match (&head.method, &parts[..]) {
             (&Method::PUT, ["accounts", name]) => state.account(name),
-            (&Method::PUT, ["accounts", name, "encryption"]) => state.encrypt(name, &body),
+            (&Method::PUT, ["accounts", name, "encryption"]) => state.encrypt(name, body),
             (&Method::PUT, ["vaults", "vault", "access", principal]) => {
                 state.access.insert((*principal).to_owned());
                 respond(StatusCode::OK, "")

@@ -12,7 +12,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -73,8 +73,15 @@ impl Provider {
     /// Creates a client of a fake provider in this process.
     pub(crate) fn fake(fake: &FakeProvider) -> Self {
         let fake = fake.clone();
+        Self::connected(move || fake.connect())
+    }
+
+    /// Creates a client whose connections `connect` opens.
+    pub(crate) fn connected(
+        connect: impl Fn() -> io::Result<DuplexStream> + Send + Sync + 'static,
+    ) -> Self {
         let dial = move || -> Dialed {
-            let stream = fake.connect();
+            let stream = connect();
             Box::pin(async move { stream.map(|stream| Box::new(stream) as _) })
         };
         Self { dial: Arc::new(dial) }

@@ -1,6 +1,14 @@
 //! Tests of the phases, also with provider faults.
 
+use std::io;
+
+use evenkeel_sim::{Application, ApplicationHandle, CallError};
 use evenkeel_test::TestCluster;
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::*;
@@ -106,4 +114,58 @@ async fn rejection_is_reported_in_the_ready_condition() {
     let message = &status.conditions.get("Ready").unwrap().message;
     assert_eq!(message, "404 Not Found: there is no vault nowhere");
     cluster.stop().await;
+}
+
+/// The provider is the application of the simulation: its requests fail and lose their responses.
+impl Application for FakeProvider {
+    fn state(&self) -> Value {
+        json!(self.accounts())
+    }
+}
+
+/// Returns a client of the provider of a run.
+fn simulated(provider: &ApplicationHandle<FakeProvider>) -> Provider {
+    let connections: Mutex<JoinSet<()>> = Mutex::default();
+    let provider = provider.clone();
+    Provider::connected(move || {
+        let provider = provider.clone();
+        let (near, connection) = fake::accept(move |head, body| {
+            let provider = provider.clone();
+            async move {
+                let operation = format!("{} {}", head.method, head.uri.path());
+                let perform = |provider: &mut FakeProvider| provider.respond(&head, &body);
+                match provider.call("request", &operation, perform).await {
+                    Err(CallError::Rejected(code)) => {
+                        let mut response = Response::new(Full::from("rejected"));
+                        *response.status_mut() = StatusCode::from_u16(code).unwrap();
+                        Ok(response)
+                    }
+                    called => called.map_err(io::Error::other),
+                }
+            }
+        });
+        let mut connections = connections.lock();
+        while connections.try_join_next().is_some() {}
+        connections.spawn(connection);
+        Ok(near)
+    })
+}
+
+#[test]
+fn secure_storage_survives_faults() {
+    let identity_after = Duration::from_secs(20);
+    evenkeel_sim::operator_with(
+        "secure-storage",
+        move || FakeProvider::new(identity_after),
+        |manager, provider| register(manager, simulated(&provider)),
+    )
+    .install::<SecureStorage>()
+    .sample(
+        "{apiVersion: storage.example.com/v1, kind: SecureStorage, metadata: {name: data}, \
+         spec: {vault: vault, key: first}}",
+    )
+    .patch::<SecureStorage>("data", json!({"spec": {"key": "second"}}))
+    // A phase that failed is repeated after an interval.
+    .quiet(RETRY_INTERVAL * 3)
+    .check();
 }
