@@ -312,7 +312,7 @@ fn search_workloads(
         }
         let mut workload = worlds.reduced.clone();
         workload.workload = plan.workload.clone();
-        let singles = explore::singles(&workload, &calm);
+        let singles = explore::singles(&workload, &calm, simulation.tier);
         coverage.pruned += singles.pruned;
         let faults = singles.faults.into_iter();
         let plans: Vec<Plan> = faults

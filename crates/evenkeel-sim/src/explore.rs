@@ -174,7 +174,7 @@ pub(crate) struct Plans {
 
 /// Returns the plans of a tier.
 pub(crate) fn plans(simulation: &Simulation, calm: &Run) -> Plans {
-    let Singles { faults, pruned } = singles(&simulation.config, calm);
+    let Singles { faults, pruned } = singles(&simulation.config, calm, simulation.tier);
     let mut plans: Vec<Plan> = faults.iter().cloned().map(Plan::single).collect();
     let more = simulation.tier > Tier::T0;
     plans.extend(handovers(calm, more));

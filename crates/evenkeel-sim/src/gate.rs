@@ -19,6 +19,8 @@ mod held;
 
 mod stream;
 
+mod taken;
+
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +46,7 @@ use faults::{Faults, Hold};
 use held::Held;
 pub(crate) use leases::{Breach, Replica};
 use service::OperatorService;
+use taken::Taken;
 pub(crate) use webhooks::Reviews;
 
 use crate::application::Stub;
@@ -106,6 +109,8 @@ pub(crate) struct Requests {
     pub(crate) writes: Vec<Write>,
     /// Watch events by resource.
     pub(crate) events: BTreeMap<String, u32>,
+    /// The writes of the operator before each of them.
+    pub(crate) writes_before_events: BTreeMap<String, Vec<usize>>,
     /// Those before the workload, by resource.
     pub(crate) events_before: BTreeMap<String, u32>,
     /// Watch requests by resource.
@@ -116,6 +121,8 @@ pub(crate) struct Requests {
     pub(crate) calls: Vec<At>,
     /// Objects whose last write by the operator was rejected by its own webhook, and why.
     pub(crate) blocked: BTreeMap<String, String>,
+    /// Writes to objects of other clients whose names the operator wanted to use.
+    pub(crate) trespasses: Vec<String>,
     /// Writes of replicas that were not the leader any more.
     pub(crate) breaches: Vec<Breach>,
     /// Requests from other threads, and from tasks of an incarnation that has ended.
@@ -159,6 +166,8 @@ struct State {
     exposed: Vec<String>,
     /// Events that were delivered, by resource.
     delivered: BTreeMap<String, u64>,
+    /// Objects of other clients with names that the operator wants to use.
+    taken: Vec<Taken>,
 }
 
 impl State {
@@ -225,6 +234,7 @@ impl Gate {
             canaries: BTreeSet::new(),
             exposed: Vec::new(),
             delivered: BTreeMap::new(),
+            taken: Vec::new(),
         };
         let gate = Self {
             user,

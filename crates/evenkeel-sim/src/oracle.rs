@@ -38,7 +38,8 @@ pub enum Oracle {
     Idempotency,
     /// Objects are created and deleted as often as without faults.
     Lifecycle,
-    /// Only objects of the operator's own resources are deleted.
+    /// Only objects of the operator's own resources are deleted, and no object of another client is
+    /// changed because it has the name of a child.
     Ownership,
     /// Nothing is left when the user has deleted everything.
     Leftovers,
@@ -79,7 +80,7 @@ impl Oracle {
             Self::Transition => "a declaration has another result than the first time",
             Self::Idempotency => "the reconciler writes although nothing has changed",
             Self::Lifecycle => "objects are created, deleted or replaced another number of times",
-            Self::Ownership => "an object of another owner is deleted",
+            Self::Ownership => "an object of another owner is deleted or changed",
             Self::Leftovers => "objects are left behind after the deletion",
             Self::Deletion => "a deletion never completes",
             Self::Status => "the status claims what is not true",
@@ -218,6 +219,7 @@ pub(crate) fn violations(
         rest::deletions(run, &mut violations);
         rest::leftovers(run, &mut violations);
         lifecycle::ownership(run, &mut violations);
+        lifecycle::trespasses(run, &mut violations);
         status::observed_generations(config, run, &mut violations);
         // What another client has just deleted cannot be known.
         if let Some(calm) = calm.filter(|_| !plan.interferes()) {

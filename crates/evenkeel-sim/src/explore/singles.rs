@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::Tier;
 use crate::gate::Write;
 use crate::plan::{At, Effect, Fault, Plan};
 use crate::simulation::Config;
 use crate::world::Run;
 
 /// Events of a resource at which faults happen.
-const EVENTS: u32 = 12;
+const EVENTS: usize = 12;
 
 /// Calls of one operation for an object at which faults happen.
 const CALLS: u32 = 4;
@@ -20,8 +21,8 @@ pub(crate) struct Singles {
     pub(crate) pruned: usize,
 }
 
-/// Returns all single faults for a calm run, those that find most first.
-pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
+/// Returns the single faults of a tier for a calm run, those that find most first.
+pub(crate) fn singles(config: &Config, calm: &Run, tier: Tier) -> Singles {
     let mut faults = Vec::new();
     let writes: Vec<(At, &Write)> = calm
         .requests
@@ -38,8 +39,8 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
     on_all(Effect::LoseResponse, &mut faults);
     calls(calm, &mut faults);
     on_all(Effect::Touch, &mut faults);
-    for (resource, events) in &calm.requests.events {
-        for nth in 1..=(*events).min(EVENTS) {
+    for resource in calm.requests.events.keys() {
+        for nth in events(calm, resource, tier) {
             let at = || At::new("event", resource, "", nth);
             faults.push(Fault::new(at(), Effect::LagUntilWrite));
             faults.push(Fault::new(at(), Effect::Gap));
@@ -53,6 +54,10 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
     for (at, write) in &writes {
         if created(write) {
             faults.push(Fault::new(at.clone(), Effect::DeleteObject));
+            // A generated name cannot be taken.
+            if !at.object.is_empty() {
+                faults.push(Fault::new(at.clone(), Effect::TakeName(20)));
+            }
             if write.call.resource == "pods" {
                 faults.push(Fault::new(at.clone(), Effect::EvictPod));
             }
@@ -62,7 +67,7 @@ pub(crate) fn singles(config: &Config, calm: &Run) -> Singles {
     let pruned = crashes_before(&writes, &mut faults);
     on_all(Effect::Reject(500), &mut faults);
     poisons(config, &writes, &mut faults);
-    watches(calm, &mut faults);
+    watches(calm, tier, &mut faults);
     reviews(calm, &mut faults);
     for code in [429, 503, 403, 401] {
         on_all(Effect::Reject(code), &mut faults);
@@ -128,7 +133,7 @@ fn first_event(calm: &Run, resource: &str) -> u32 {
     calm.requests.events_before.get(resource).copied().unwrap_or_default() + 1
 }
 
-fn watches(calm: &Run, faults: &mut Vec<Fault>) {
+fn watches(calm: &Run, tier: Tier, faults: &mut Vec<Fault>) {
     for resource in calm.requests.watches.keys() {
         let effects = [Effect::Expire, Effect::EndEmpty, Effect::Freeze, Effect::ExpireContinue];
         for effect in effects {
@@ -155,11 +160,22 @@ fn watches(calm: &Run, faults: &mut Vec<Fault>) {
     if calm.requests.events.len() < 2 {
         return;
     }
-    for (resource, events) in &calm.requests.events {
-        for nth in 1..=(*events).min(EVENTS) {
+    for resource in calm.requests.events.keys() {
+        for nth in events(calm, resource, tier) {
             faults.push(Fault::new(At::new("event", resource, "", nth), Effect::Reorder));
         }
     }
+}
+
+/// Returns the events of a resource at which faults happen. In the first tier, the first one of those
+/// between two writes of the operator: the others are held or missed together with it.
+fn events(calm: &Run, resource: &str, tier: Tier) -> Vec<u32> {
+    let writes = calm.requests.writes_before_events.get(resource);
+    let mut last = None;
+    let numbered = (1..).zip(writes.into_iter().flatten());
+    let chosen =
+        numbered.filter(|(_, writes)| last.replace(**writes) != Some(**writes) || tier > Tier::T0);
+    chosen.map(|(nth, _)| nth).take(EVENTS).collect()
 }
 
 /// Adds faults of the operator's webhooks, just under and over the default timeout of 10 s.

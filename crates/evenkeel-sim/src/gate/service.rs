@@ -236,6 +236,10 @@ impl OperatorService {
             }
             Effect::EditObject => self.written_then(&call, nth, request, OtherWrite::Edit).await,
             Effect::EvictPod => self.written_then(&call, nth, request, OtherWrite::Evict).await,
+            Effect::TakeName(seconds) => {
+                let request = self.take_name(&call, seconds, request).await?;
+                self.write(&call, nth, request, true).await
+            }
             Effect::Restart => {
                 let response = self.write(&call, nth, request, true).await;
                 gate.recorder.fault(Lane::Operator, text("is stopped after"));
@@ -467,7 +471,7 @@ impl OperatorService {
         let bytes = body.collect().await?.to_bytes();
         let code = parts.status.as_u16();
         let written: Written<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
-        let Metadata { resource_version, name } = &written.metadata;
+        let Metadata { resource_version, name, uid } = &written.metadata;
         let revision = resource_version.parse().ok().filter(|it| *it > before);
         let deleted = call.verb == "delete" && gate.cluster.server().revision() > before;
         let revision = match (code, deleted) {
@@ -475,6 +479,11 @@ impl OperatorService {
             (200..300, false) => revision,
             _ => None,
         };
+        if revision.is_some() {
+            // The response to a deletion may be a Status, with the uid in its details.
+            let uid = if uid.is_empty() { written.details.uid } else { uid };
+            gate.check_taken(call, uid);
+        }
         let name = if name.is_empty() { call.name.clone() } else { name.clone().into_owned() };
         if !call.is_auxiliary() {
             let changed = if revision.is_some() || code >= 300 { "" } else { ", unchanged" };
@@ -513,12 +522,21 @@ impl OperatorService {
 struct Written<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
+    #[serde(borrow)]
+    details: Details<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details<'a> {
+    uid: &'a str,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Metadata<'a> {
     resource_version: &'a str,
+    uid: &'a str,
     #[serde(borrow)]
     name: Cow<'a, str>,
 }

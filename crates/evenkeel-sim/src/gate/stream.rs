@@ -103,7 +103,14 @@ impl Watched {
         } else {
             let effect = {
                 let mut state = self.gate.state.lock();
-                *state.requests.events.entry(self.resource.clone()).or_default() += 1;
+                let requests = &mut state.requests;
+                *requests.events.entry(self.resource.clone()).or_default() += 1;
+                let writes = requests.writes.len();
+                requests
+                    .writes_before_events
+                    .entry(self.resource.clone())
+                    .or_default()
+                    .push(writes);
                 state.faults.at_event(&self.resource, &event.object.metadata.path())
             };
             if let Some(effect) = effect

@@ -166,6 +166,15 @@ pub(super) fn owner_scopes(run: &Run, violations: &mut Vec<Violation>) {
     }
 }
 
+/// O4: the operator changes no object of another client that has the name of a child.
+pub(super) fn trespasses(run: &Run, violations: &mut Vec<Violation>) {
+    if let Some(write) = run.requests.trespasses.first() {
+        let object = write.split_once(' ').map_or(&**write, |(_, object)| object);
+        let found = format!("{write}, which another client has created");
+        violations.push(Violation::new(Oracle::Ownership, object).found(found));
+    }
+}
+
 /// O4: an object that the operator deletes has no controller, or one that exists.
 pub(super) fn ownership(run: &Run, violations: &mut Vec<Violation>) {
     for write in run.requests.writes.iter().filter(|write| write.revision.is_some()) {

@@ -28,6 +28,9 @@ pub enum Effect {
     EditObject,
     /// The pod that the request creates is evicted by its node: its phase is `Failed` from then on.
     EvictPod,
+    /// Just before the request, another client creates an object with the name, and deletes it after
+    /// this many seconds.
+    TakeName(u32),
     /// The request is rejected with this status: 401, 403, 429 with `Retry-After`, 500, 503 or 504
     /// (F5, F6, F16, F17).
     Reject(u16),
@@ -98,7 +101,11 @@ impl Effect {
     pub(crate) fn interferes(self) -> bool {
         matches!(
             self,
-            Self::DeleteObject | Self::RecreateObject | Self::EditObject | Self::EvictPod
+            Self::DeleteObject
+                | Self::RecreateObject
+                | Self::EditObject
+                | Self::EvictPod
+                | Self::TakeName(_)
         )
     }
 
@@ -120,6 +127,7 @@ impl Effect {
                 | Self::Poison(_)
                 | Self::WebhookDown(_)
                 | Self::SlowWebhook(_)
+                | Self::TakeName(_)
         )
     }
 
@@ -135,7 +143,8 @@ impl Effect {
             | Self::PartitionLease(seconds)
             | Self::WebhookDown(seconds)
             | Self::Restore(seconds)
-            | Self::Outage(seconds) => seconds,
+            | Self::Outage(seconds)
+            | Self::TakeName(seconds) => seconds,
             Self::SlowRenew(_) | Self::SlowWebhook(_) => 60,
             _ => 0,
         }
@@ -164,6 +173,9 @@ impl Effect {
             }
             Self::EditObject => write!(f, "another client edits the object after {at}"),
             Self::EvictPod => write!(f, "the node evicts the pod of {at}"),
+            Self::TakeName(seconds) => {
+                write!(f, "another client has an object of that name for {seconds} s from {at} on")
+            }
             Self::Reject(code) => write!(f, "{at} is rejected with {code}"),
             Self::Forbid(seconds) => {
                 write!(f, "{at} and the like are rejected with 403 for {seconds} s")

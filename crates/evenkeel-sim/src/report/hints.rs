@@ -138,6 +138,10 @@ fn by_fault(fault: Option<&Fault>) -> Hint {
             ),
             "`cx.client()`, whose reads include its own writes, and names derived from the owner",
         ),
+        Effect::TakeName(_) => (
+            format!("{} that exists is taken for a child, or never tried again", at.resource),
+            "`cx.apply_owned(..)`, which changes no object of another owner, and `?` on its error",
+        ),
         Effect::EvictPod => (
             "a pod with the phase Failed counts as one that exists".to_owned(),
             "a comparison of `status.phase`: a kubelet never restarts a failed pod",

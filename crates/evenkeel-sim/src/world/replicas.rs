@@ -61,7 +61,8 @@ impl World<'_> {
                 End::LostLease(text) | End::Failed(text) => return Err(Abort::Operator(text)),
             }
         }
-        Ok(self.collect() || restarted)
+        let taken = self.gate.release_names().await;
+        Ok(self.collect() || restarted || taken)
     }
 
     /// Returns a process that has ended.

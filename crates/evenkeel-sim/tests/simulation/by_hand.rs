@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel::prelude::*;
-use evenkeel_sim::Simulation;
+use evenkeel_sim::{Effect, Simulation};
 use futures_util::{StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -92,6 +92,7 @@ pub(crate) fn simulate_by_hand(name: &str, bug: Bug, collects: bool) -> Simulati
         manager.spawn("worker", |stop| until(stop, async move { worker.work().await }))
     })
     .sample("{apiVersion: sim.test/v1, kind: App, metadata: {name: b}, spec: {size: 1, text: z}}")
+    .without_fault(Effect::TakeName(0), "its forced applies take what exists")
 }
 
 /// Runs a future until the operator is stopped.

@@ -35,7 +35,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use evenkeel::prelude::*;
-use evenkeel_sim::{BugClass, Simulation};
+use evenkeel_sim::{BugClass, Effect, Simulation};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 
@@ -101,7 +101,12 @@ fn every_row_is_planted() {
 fn find_all(room: &[Planted]) {
     let mut wrong = Vec::new();
     for planted in room {
-        let report = (planted.simulation)().budget(Duration::from_secs(300)).explore();
+        let mut simulation = (planted.simulation)().budget(Duration::from_secs(300));
+        if planted.name != ownership::TAKES_WHAT_EXISTS {
+            let reason = "most operators that go around the runtime have this bug, too";
+            simulation = simulation.without_fault(Effect::TakeName(0), reason);
+        }
+        let report = simulation.explore();
         let rows: Vec<String> = planted.rows.iter().map(ToString::to_string).collect();
         let mut line = format!("| {} | {} | {}", rows.join(", "), planted.after, planted.name);
         match &report.finding {

@@ -246,6 +246,7 @@ mod tests {
                  spec: {namespaceName: legacy, team: archive, onDelete: Orphan}}",
             )
             .patch::<ApplicationNamespace>("shop", patch)
+            .without_fault(evenkeel_sim::Effect::TakeName(0), "it adopts namespaces that exist")
             .check();
     }
 }

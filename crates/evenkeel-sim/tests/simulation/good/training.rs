@@ -1,6 +1,7 @@
 //! A training job: a parameter server, then workers that need it; a worker that is lost is replaced,
 //! and nothing runs on when all have succeeded.
 
+use evenkeel::owner::is_controller;
 use evenkeel::prelude::*;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use schemars::JsonSchema;
@@ -46,6 +47,7 @@ impl Reconciler for Trainings {
         if status.is_some_and(|status| status.conditions.is_true("Complete")) {
             // The workers are kept for their logs; the server is of no more use.
             if let Some(pod) = cx.client().get::<Pod>(&cx.key().sibling(&server)).await?
+                && is_controller(&*training, &*pod)
                 && pod.metadata.deletion_timestamp.is_none()
             {
                 cx.client().delete(&*pod).await?;
@@ -73,6 +75,9 @@ impl Reconciler for Trainings {
             let name = format!("{}-worker-{number}", cx.key().name());
             let found = cx.client().get::<Pod>(&cx.key().sibling(&name)).await?;
             match found {
+                Some(found) if !is_controller(&*training, &*found) => {
+                    return Err(format!("{name} is owned by another object").into());
+                }
                 Some(found) if phase(&found) == "Succeeded" => succeeded += 1,
                 Some(found) if phase(&found) == "Failed" => {
                     cx.client().delete(&*found).await?;

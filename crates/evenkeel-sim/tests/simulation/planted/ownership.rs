@@ -6,9 +6,9 @@ use evenkeel_sim::{BugClass, Simulation};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 
-use super::Planted;
+use super::{Planted, owned, raw};
 use crate::operators::{App, FINALIZER, part, simulate, simulate_one};
 
 pub(super) const PLANTED: &[Planted] = &[
@@ -44,7 +44,32 @@ pub(super) const PLANTED: &[Planted] = &[
         prevented_by: "`cx.apply_owned(..)`",
         simulation: child_without_owner,
     },
+    Planted {
+        name: TAKES_WHAT_EXISTS,
+        rows: &[],
+        after: "an apply that takes an object of another owner, which is then deleted with the new one",
+        class: BugClass::Ownership,
+        prevented_by: "`cx.apply_owned(..)` changes no object that the owner does not control",
+        simulation: takes_what_exists,
+    },
 ];
+
+/// The only one that is simulated with names that are taken.
+pub(super) const TAKES_WHAT_EXISTS: &str = "takes-what-exists";
+
+/// The child is applied with its owner, whatever exists under its name.
+fn takes_what_exists() -> Simulation {
+    async fn reconcile(app: Arc<App>, cx: Context<App>) -> Result<Action> {
+        let child = owned(&app, 0);
+        let force = PatchParams::apply("takes-what-exists").force();
+        raw(&cx).patch(&child.name_any(), &force, &Patch::Apply(&child)).await?;
+        Ok(Action::done())
+    }
+    simulate_one(TAKES_WHAT_EXISTS, |manager| {
+        let controller = manager.controller(reconciler_fn(reconcile));
+        controller.owns::<ConfigMap>().register().map(drop)
+    })
+}
 
 /// The child is in another namespace than its owner. The garbage collector looks for the owner in the
 /// namespace of the child.
