@@ -27,9 +27,12 @@ pub(crate) struct User {
     discovered: Arc<AtomicBool>,
 }
 
-/// Plural names and whether the kind is namespaced, by API version and kind. Clones share them.
+/// The known kinds. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Kinds(Arc<Mutex<BTreeMap<(String, String), (String, bool)>>>);
+pub(crate) struct Kinds(Arc<Mutex<ByKind>>);
+
+/// Plural names and whether the kind is namespaced, by API version and kind.
+type ByKind = BTreeMap<(String, String), (String, bool)>;
 
 /// A request that failed.
 #[derive(Clone, Debug)]
