@@ -319,7 +319,10 @@ fn search_workloads(
             .map(|fault| Plan { workload: plan.workload.clone(), ..Plan::single(fault) })
             .filter(|plan| !worlds.whole.disables(plan))
             .collect();
+        // The coverage is about the writes and calls of the workload of the simulation.
+        let hit = (coverage.writes_hit, coverage.calls_hit);
         let found = search(worlds, &plans, &calm, deadline, coverage);
+        (coverage.writes_hit, coverage.calls_hit) = hit;
         if found.is_some() {
             return found;
         }

@@ -202,7 +202,7 @@ pub(crate) fn violations(
     if run.aborted.is_none() {
         if let Some(calm) = calm {
             webhooks::own_writes(run, calm, &mut violations);
-            rest::convergence(run, calm, &mut violations);
+            rest::convergence(plan, run, calm, &mut violations);
             isolation::isolation(config, plan, run, calm, &mut violations);
             isolation::delays(plan, run, &mut violations);
             lifecycle::counts(config, plan, run, calm, &mut violations);

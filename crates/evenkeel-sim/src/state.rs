@@ -310,6 +310,14 @@ fn masked_field(name: &str, value: &Value, generation: &Value, names: &Names) ->
         "resourceVersion" => "<version>".into(),
         "observedGeneration" if value == generation => "<current>".into(),
         "observedGeneration" => "<outdated>".into(),
+        // A map by type: the order depends on which one was written first.
+        "conditions" => {
+            let mut conditions = masked(value, generation, names);
+            if let Some(items) = conditions.as_array_mut() {
+                items.sort_by(|one, other| one["type"].as_str().cmp(&other["type"].as_str()));
+            }
+            conditions
+        }
         _ => masked(value, generation, names),
     }
 }

@@ -48,9 +48,13 @@ const EPOCH: i64 = 1_767_225_600;
 /// How long the cluster must not change to be at rest.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// The same if a fault hits watches: longer than a watch of the operator lasts, so that one that is
-/// silent has ended, and longer than the longest delay before a watch is opened again.
+/// The same if a fault hits watches: longer than a watch of the operator lasts, and longer than the
+/// longest delay before a watch is opened again.
 const QUIET_WATCHES: Duration = Duration::from_secs(60);
+
+/// The same if a watch is silent: it may be the list of a start, for which the runtime waits 65 seconds
+/// before it is repeated.
+const QUIET_SILENT: Duration = Duration::from_secs(100);
 
 /// How long it takes at most until requests for an object that was poisoned are repeated: longer than
 /// the longest delay before another attempt.
@@ -276,7 +280,11 @@ impl<'a> World<'a> {
             decisions: Vec::new(),
         };
         let revision = cluster.server().revision();
-        let quiet = if plan.hits_watches() { QUIET_WATCHES } else { QUIET };
+        let quiet = match plan.hits_watches() {
+            _ if plan.faults.iter().any(|fault| fault.effect == Effect::Freeze) => QUIET_SILENT,
+            true => QUIET_WATCHES,
+            false => QUIET,
+        };
         // What an operator that polls would have done during a fault is done in its next interval.
         let quiet = match config.quiet {
             Duration::ZERO => quiet,
