@@ -2,7 +2,10 @@
 //!
 //! The response of a write is the new state of the object. Until the watch has caught up, reads
 //! return it from here instead of the store, so that a process reads its own writes without
-//! waiting. The store and the handlers are not affected: events come only from the watch.
+//! waiting. The store and the handlers are not affected: events come only from the watch. There is
+//! one exception: an object that was written and that a later list does not have was deleted while
+//! the watch was interrupted. If the watch had not delivered it before, only its own write shows that
+//! it existed, and handlers get its deletion.
 //!
 //! Invariants: a written state is kept only while the resourceVersion of the store is lower, so
 //! that a state that the store has already replaced or deleted is never returned again. The store
@@ -153,6 +156,22 @@ impl Overlay {
             state.written.retain(|key, _| !covers(namespace, key));
             state.unknown.retain(|key, _| !covers(namespace, key));
         });
+    }
+
+    /// Returns the own writes in `namespace` that are visible, up to `version` if it is given.
+    pub(super) fn written(
+        &self,
+        namespace: Option<&str>,
+        version: Option<Version>,
+    ) -> Vec<Arc<Entry>> {
+        if self.is_idle() {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        let written = state.written.iter().filter(|(key, written)| {
+            covers(namespace, key) && version.is_none_or(|version| written.version <= version)
+        });
+        written.filter_map(|(_, written)| written.visible.clone()).collect()
     }
 
     /// Returns the resourceVersion of the store in `namespace`.

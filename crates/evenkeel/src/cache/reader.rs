@@ -278,7 +278,8 @@ impl Cache {
         })
     }
 
-    /// Resolves unknown outcomes with live reads: one get each, or one list if there are many.
+    /// Resolves unknown outcomes with live reads: one get each, or one list if there are many, or if a
+    /// get fails: an object that cannot be read must not block the reads of others.
     async fn resolve<L: LiveReads>(
         &self,
         kind: &Kind,
@@ -286,14 +287,22 @@ impl Cache {
         outcomes: &[&UnknownOutcome],
         live: &L,
     ) -> Result<(), L::Error> {
+        let mut failed = None;
         if outcomes.len() <= GETS_MAX {
             for outcome in outcomes {
-                let raw = live.get(kind, outcome.key()).await?;
-                self.record_live_read(kind, outcome, raw.as_deref());
+                match live.get(kind, outcome.key()).await {
+                    Ok(raw) => self.record_live_read(kind, outcome, raw.as_deref()),
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                }
             }
-            return Ok(());
+            if failed.is_none() {
+                return Ok(());
+            }
         }
-        let listed = live.list(kind, namespace).await?;
+        let listed = live.list(kind, namespace).await.map_err(|error| failed.unwrap_or(error))?;
         let mut objects = BTreeMap::new();
         for object in &listed {
             let named = serde_json::from_str::<Named>(object.get()).unwrap_or_default();

@@ -104,6 +104,17 @@ impl Writer {
         batch.events.push(ObjectEvent::Deleted { old: last.unwrap_or(stored), state_unknown });
     }
 
+    /// Reports the deletion of own writes that the watch has never delivered and that the list does not
+    /// have: they were created and deleted while the watch was interrupted.
+    fn report_missed(&self, written: Vec<Arc<Entry>>, batch: &mut Batch) {
+        let absent =
+            |entry: &Arc<Entry>| self.shared.contents.store.get(&entry.meta().key).is_none();
+        for entry in written.into_iter().filter(absent) {
+            batch.deleted.push(entry.meta().uid.clone());
+            batch.events.push(ObjectEvent::Deleted { old: entry, state_unknown: true });
+        }
+    }
+
     /// Handles a deletion with the last state of the object.
     fn delete(&self, raw: &[u8]) {
         let (last, meta) = match self.entry(raw) {
@@ -217,6 +228,9 @@ impl Sink for Writer {
             // The list is older than the stored state: the server was restored, and its state
             // replaces the stored one.
             let restored = writer.reset || newer(shared.contents.overlay.at(namespace), version);
+            let mut written =
+                shared.contents.overlay.written(namespace, (!restored).then_some(version));
+            written.retain(|entry| shared.contents.store.get(&entry.meta().key).is_none());
             if restored {
                 shared.contents.overlay.reset(namespace, Some(version));
             }
@@ -229,6 +243,7 @@ impl Sink for Writer {
             for entry in staged.into_values() {
                 writer.put(entry, batch, initial, restored);
             }
+            writer.report_missed(written, batch);
             batch.version = version;
         });
         self.shared.scope_synced(self.namespace.as_ref(), self.scope);

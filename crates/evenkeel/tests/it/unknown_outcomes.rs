@@ -147,6 +147,27 @@ async fn applies_after_a_lost_response_are_not_repeated_forever() {
     stop(&manager, running).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn object_that_cannot_be_read_does_not_block_the_reads_of_others() {
+    let world = World::new().await;
+    world.create_map("other").await;
+    let (manager, running) = frozen::<ConfigMap>(&world, TypeOptions::new()).await;
+    let client = manager.client();
+    world.rule(|request| match request.uri().path().ends_with("/a") {
+        true => Fault::Respond(500, "{}"),
+        false => World::frozen(request),
+    });
+    client.apply(&map("a")).await.unwrap_err();
+    let found = client.list::<ConfigMap>().in_namespace("default").await.unwrap();
+    assert_eq!(found.iter().map(|it| it.name_any()).collect::<Vec<_>>(), ["other"]);
+    // Without a list either, the error is the one of the object.
+    client.apply(&map("a")).await.unwrap_err();
+    world.rule(|_| Fault::Respond(500, "{}"));
+    let error = client.list::<ConfigMap>().in_namespace("default").await.unwrap_err();
+    assert!(error.to_string().starts_with("get ConfigMap default/a"), "{error}");
+    stop(&manager, running).await;
+}
+
 fn deployment() -> Deployment {
     serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "default"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}},

@@ -23,6 +23,31 @@ async fn object_missing_from_a_relist_is_deleted_with_state_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn own_write_that_was_created_and_deleted_in_a_gap_is_deleted_with_state_unknown() {
+    let mut test = TestCache::new(TypeOptions::new());
+    test.list(5, [&*raw("a", "u1", 1, "1")]);
+    let (_subscription, log) = subscribed(&test).await;
+    let kind = Kind::of::<ConfigMap>();
+    for (name, uid, version) in [("a", "u1", 6), ("b", "u2", 7), ("c", "u3", 8), ("d", "u4", 12)] {
+        test.cache.wrote(&kind, &raw(name, uid, version, "2"));
+    }
+    // b and c were deleted, c was created again, and d is newer than the list.
+    test.list(11, [&*raw("a", "u1", 6, "2"), &*raw("c", "u5", 10, "3")]);
+    run_ready_tasks().await;
+    assert_eq!(log.take(), ["default/a 1 → 2", "default/c added 3", "default/b vanished 2"]);
+    assert!(test.get("b").is_none() && test.get("d").is_some());
+    test.list(13, [&*raw("a", "u1", 6, "2"), &*raw("c", "u5", 10, "3")]);
+    run_ready_tasks().await;
+    assert_eq!(log.take(), ["default/d vanished 2"]);
+    // The store of the server was restored: also what is newer than the list is gone.
+    test.cache.wrote(&kind, &raw("e", "u6", 20, "2"));
+    test.list(9, [&*raw("a", "u1", 6, "2"), &*raw("c", "u5", 8, "3")]);
+    run_ready_tasks().await;
+    assert_eq!(log.take(), ["default/c 3 → 3", "default/e vanished 2"]);
+    assert_eq!(test.informer.stats().own_writes, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn recreated_in_a_gap_is_an_update_to_another_uid() {
     let mut test = TestCache::new(TypeOptions::new());
     test.list(5, [&*raw("a", "u1", 1, "1")]);
@@ -130,7 +155,10 @@ async fn restored_server_replaces_the_cached_state() {
     let (_subscription, log) = subscribed(&test).await;
     test.list(50, [&*raw("a", "u1", 40, "old")]);
     run_ready_tasks().await;
-    assert_eq!(log.take(), ["default/b vanished 1", "default/a new → old"]);
+    assert_eq!(
+        log.take(),
+        ["default/b vanished 1", "default/a new → old", "default/c vanished lost"]
+    );
     assert!(test.get("c").is_none(), "a write from the replaced history");
     test.writer.changed(&raw("a", "u1", 51, "newer"));
     assert_eq!(value(&test.get("a").unwrap()), "newer");
