@@ -110,7 +110,7 @@ pub use body::Body;
 pub use limits::Limits;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorizationMode, BuildError, Commit, FaultyBody,
-    LegacyTokenSigner, ListenerService, ServeError, ServerHandle, Service, StoredObject,
+    LegacyTokenSigner, ListenerService, ServeError, ServerHandle, Service, Snapshot, StoredObject,
 };
 pub use storage::{Durability, OpenError, Window};
 pub use tokens::ServiceAccountOptions;

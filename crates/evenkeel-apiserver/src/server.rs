@@ -15,6 +15,7 @@ mod history;
 mod listener;
 
 mod service;
+mod snapshot;
 
 mod token_signer;
 
@@ -35,6 +36,7 @@ pub use self::authorization::AuthorizationMode;
 pub use self::history::{Commit, StoredObject};
 pub use self::listener::{FaultyBody, ListenerService};
 pub use self::service::Service;
+pub use self::snapshot::Snapshot;
 pub use self::token_signer::LegacyTokenSigner;
 use crate::access::{AccessReport, AccessTrail};
 use crate::admission::policy::Policies;
@@ -102,6 +104,7 @@ pub struct ApiServerBuilder {
     remote_webhooks: bool,
     runtime_config: RuntimeConfig,
     objects: Vec<serde_json::Value>,
+    snapshot: Option<Snapshot>,
     faults: Option<(faults::Plan, Box<dyn std::io::Write + Send>)>,
 }
 
@@ -471,10 +474,7 @@ impl ApiServerBuilder {
             durability: self.durability,
             ..storage::Options::default()
         };
-        let store = match options.data_dir {
-            Some(_) => Store::open(&options)?,
-            None => Store::in_memory(&options),
-        };
+        let store = self.open_store(&options)?;
         let certificates = options.data_dir.map(|directory| directory.join("pki"));
         self.build_on(store, certificates).await
     }

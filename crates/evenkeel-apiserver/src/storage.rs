@@ -24,6 +24,7 @@ mod watcher;
 mod write;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -159,6 +160,31 @@ impl Store {
     pub fn in_memory(options: &Options) -> Self {
         let shared = Arc::new(Shared::new(options));
         Self { inner: Arc::new(Inner { shared, writer: Writer::Memory(Mutex::new(())) }) }
+    }
+
+    /// Returns a store in memory with the same objects at the same revision, without their history.
+    /// Objects are shared until they are written.
+    #[must_use]
+    pub fn copy(&self, window: Window) -> Self {
+        let shared = &self.inner.shared;
+        let (revision, tables) = loop {
+            let revision = shared.revision();
+            // A compaction may be faster; it keeps the newest revision.
+            if let Ok(tables) = shared.pin_all(revision) {
+                break (revision, tables);
+            }
+        };
+        let options = Options { window, start_revision: revision, ..Options::default() };
+        let copy = Self::in_memory(&options);
+        for (name, pin) in tables {
+            let table = copy.inner.shared.table(&name);
+            let mut state = table.state.write();
+            let Ok(()) = pin.for_each(|record| -> Result<(), Infallible> {
+                state.restore(record.clone());
+                Ok(())
+            });
+        }
+        copy
     }
 
     /// Returns the table `name`, created on first use.

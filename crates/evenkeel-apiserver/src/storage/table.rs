@@ -294,7 +294,7 @@ impl Pin {
     /// Visits every object at the pinned revision, without holding a lock, until `visit` fails.
     pub(super) fn for_each<E>(
         &self,
-        mut visit: impl FnMut(&Record) -> Result<(), E>,
+        mut visit: impl FnMut(&Arc<Record>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut chunk = Vec::with_capacity(CHUNK);
         let mut after: Option<Key> = None;

@@ -6,7 +6,7 @@ use evenkeel_apiserver::ApiServer;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use crate::harness::{CONFIG_MAPS, Cluster, config_map, event};
+use crate::harness::{CONFIG_MAPS, Cluster, WIDGETS, config_map, event, widget};
 
 const SERVERS: usize = 1000;
 
@@ -55,4 +55,29 @@ async fn concurrent_servers_are_isolated() {
     two.get(&format!("{CONFIG_MAPS}/a")).await.expect(404);
     drop(one);
     two.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_starts_with_the_snapshot_of_another() {
+    let first = Cluster::with_widgets().await;
+    let created = first.post(WIDGETS, widget("w", json!({"color": "red"}))).await.expect(201);
+    first.post(CONFIG_MAPS, config_map("a", json!({}))).await.expect(201);
+    let before = first.server.revision();
+    let snapshot = first.server.snapshot();
+    first.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
+
+    let builder = || ApiServer::builder().seed(7).snapshot(snapshot.clone());
+    let (second, third) = (Cluster::built(builder()).await, Cluster::built(builder()).await);
+    assert_eq!(second.server.revision(), before, "nothing is created again");
+    assert_eq!(second.get(&format!("{WIDGETS}/w")).await.expect(200), created);
+    // There is no history, and a watch continues from the snapshot.
+    let past = format!("{CONFIG_MAPS}?resourceVersion=2&resourceVersionMatch=Exact");
+    second.get(&past).await.expect(410);
+    let mut watch = second.watch(&format!("{CONFIG_MAPS}?resourceVersion={before}")).await;
+    second.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
+    assert_eq!(watch.take(1).await, [event("DELETED", "a")]);
+    third.get(&format!("{CONFIG_MAPS}/a")).await.expect(200);
+
+    let error = builder().data_dir("unused").build().await.unwrap_err();
+    assert!(error.to_string().contains("cannot start with a snapshot"), "{error}");
 }
