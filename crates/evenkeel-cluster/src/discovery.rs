@@ -1,11 +1,13 @@
-//! Discovery of the resource types that the API server serves, in two requests.
+//! Discovery of the resource types that the API server serves, in two requests, or in two for each
+//! group of some resources.
 //!
 //! The garbage collector and the namespace controller handle every type, custom resources included.
 //! [`Types`] is a snapshot; callers that need a newer one discover again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::{BoxError, Kind};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde::Deserialize;
 
@@ -46,6 +48,44 @@ impl Types {
         Ok(types)
     }
 
+    /// Fetches the types of some resources, given as `deployments.apps`. If they are few, this costs
+    /// less than all types.
+    pub(crate) async fn discover_only(
+        client: &kube::Client,
+        resources: &BTreeSet<String>,
+    ) -> Result<Self, BoxError> {
+        let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for resource in resources {
+            let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+            wanted.entry(group).or_default().insert(plural);
+        }
+        let mut types = Self::default();
+        for (group, mut plurals) in wanted {
+            for version in versions(client, group).await? {
+                if plurals.is_empty() {
+                    break;
+                }
+                let list = match group {
+                    "" => client.list_core_api_resources(&version).await?,
+                    _ => client.list_api_group_resources(&format!("{group}/{version}")).await?,
+                };
+                for found in list.resources {
+                    if plurals.remove(&*found.name) {
+                        let gvk = GroupVersionKind::gvk(group, &version, &found.kind);
+                        types.push(&gvk, &found.name, found.namespaced, found.verbs);
+                    }
+                }
+            }
+        }
+        Ok(types)
+    }
+
+    fn push(&mut self, gvk: &GroupVersionKind, plural: &str, namespaced: bool, verbs: Vec<String>) {
+        let api = ApiResource::from_gvk_with_plural(gvk, plural);
+        self.kinds.entry((gvk.group.clone(), gvk.kind.clone())).or_insert(self.all.len());
+        self.all.push(Type { kind: Kind::dynamic(&api, namespaced), verbs });
+    }
+
     fn add(&mut self, group: Group) {
         let name = group.metadata.name;
         let mut known: Vec<String> = Vec::new();
@@ -61,13 +101,8 @@ impl Types {
                 }
                 let kind = &resource.response_kind.kind;
                 let gvk = GroupVersionKind::gvk(&name, &version.version, kind);
-                let api = ApiResource::from_gvk_with_plural(&gvk, &resource.resource);
-                let named = (name.clone(), kind.clone());
-                self.kinds.entry(named).or_insert(self.all.len());
-                self.all.push(Type {
-                    kind: Kind::dynamic(&api, resource.scope == "Namespaced"),
-                    verbs: resource.verbs,
-                });
+                let namespaced = resource.scope == "Namespaced";
+                self.push(&gvk, &resource.resource, namespaced, resource.verbs);
                 known.push(resource.resource);
             }
         }
@@ -114,6 +149,19 @@ pub(crate) async fn served(client: &kube::Client) -> Result<Vec<Served>, BoxErro
         }
     }
     Ok(all)
+}
+
+/// Returns the versions of a group in the order of preference; none if it is not served.
+async fn versions(client: &kube::Client, group: &str) -> Result<Vec<String>, BoxError> {
+    if group.is_empty() {
+        return Ok(vec!["v1".to_owned()]);
+    }
+    let request = http::Request::get(format!("/apis/{group}")).body(Vec::new())?;
+    match client.request::<APIGroup>(request).await {
+        Ok(found) => Ok(found.versions.into_iter().map(|it| it.version).collect()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn groups(client: &kube::Client) -> Result<Vec<Group>, BoxError> {
@@ -171,4 +219,29 @@ struct Resource {
 #[derive(Deserialize)]
 struct ResponseKind {
     kind: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_apiserver::ApiServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn some_types_are_the_same_as_among_all() {
+        let server = ApiServer::builder().build().await.unwrap();
+        let client = kube::Client::new(server.service(), "default");
+        let resources =
+            ["pods", "deployments.apps", "leases.coordination.k8s.io", "absent.example"];
+        let resources: BTreeSet<String> = resources.map(str::to_owned).into();
+        let some = Types::discover_only(&client, &resources).await.unwrap();
+        let all = Types::discover(&client).await.unwrap();
+        assert_eq!(some.iter().count(), 3);
+        for found in some.iter() {
+            let kind = &found.kind;
+            let same = all.find_resource(kind.group(), kind.plural()).unwrap();
+            assert_eq!((kind, &found.verbs), (&same.kind, &same.verbs));
+            assert_eq!(some.find(kind.group(), kind.kind()), Some(kind));
+        }
+    }
 }

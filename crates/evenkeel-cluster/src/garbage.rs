@@ -121,7 +121,12 @@ impl Collector {
         let _crds = self.watch_crds();
         let mut watched = BTreeMap::new();
         loop {
-            match Types::discover(self.client.kube()).await {
+            let client = self.client.kube();
+            let discovered = match &self.resources {
+                Some(resources) => Types::discover_only(client, resources).await,
+                None => Types::discover(client).await,
+            };
+            match discovered {
                 Ok(types) => self.update_watches(types, &mut watched).await,
                 Err(error) => {
                     tracing::warn!(%error, "discovery failed, retrying");
