@@ -9,6 +9,7 @@
 use evenkeel::AdoptError;
 use evenkeel::prelude::*;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,12 +19,14 @@ const TEAM: &str = "platform.example.com/team";
 const OWNED_RETRY: Duration = Duration::from_secs(60);
 
 /// A Namespace of an application, and the team responsible for it.
-#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, CustomResource, Debug, Deserialize, KubeSchema, Serialize)]
 #[kube(group = "platform.example.com", version = "v1", kind = "ApplicationNamespace")]
 #[kube(status = "ApplicationNamespaceStatus")]
 #[serde(rename_all = "camelCase")]
 struct ApplicationNamespaceSpec {
-    /// The name of the Namespace, which may exist already.
+    /// The name of the Namespace, which may exist already. Another name would leave the former
+    /// Namespace and all it contains behind, or delete it.
+    #[x_kube(validation = ("self == oldSelf", "namespaceName is immutable"))]
     namespace_name: String,
     /// The team, set as a label on the Namespace.
     team: String,

@@ -8,6 +8,11 @@
 //!
 //! `cargo run -p operators --bin fleet -- --kubeconfig FILE`
 
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
 use evenkeel::prelude::*;
 use evenkeel::{BoxError, Clusters, EngageError};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -98,14 +103,13 @@ impl Reconciler for Distribution {
     type Object = ConfigMap;
 
     async fn reconcile(&self, cx: &Context<ConfigMap>) -> Result<Action> {
+        // After a restart, an older list may have shown the original once more, and it was copied.
+        if cx.object().is_none() {
+            delete_copies(cx).await?;
+        }
         // An owner in another cluster does not delete its children: a finalizer does.
-        let cleanup = |_| async move {
-            for client in cx.cluster_names().iter().filter_map(|name| cx.cluster(name)) {
-                client.delete_by_key::<ConfigMap>(cx.key()).await?;
-            }
-            Ok(())
-        };
-        let Some(map) = cx.finalize("fleet.example.com/copies", cleanup).await? else {
+        let clean_up = async |_| delete_copies(cx).await;
+        let Some(map) = cx.finalize("fleet.example.com/copies", clean_up).await? else {
             return Ok(Action::done());
         };
         let mut copy = ConfigMap { data: map.data.clone(), ..ConfigMap::default() };
@@ -119,7 +123,19 @@ impl Reconciler for Distribution {
     }
 }
 
-fn register(manager: &Manager, connect: impl Connect) -> Result<()> {
+/// Deletes the copies of a ConfigMap in every declared cluster.
+async fn delete_copies(cx: &Context<ConfigMap>) -> Result<()> {
+    for secret in cx.client().list::<Secret>().await? {
+        let name = secret.name_any();
+        // After a start of the operator, clusters are engaged one after the other.
+        let client = cx.cluster(&name);
+        let client = client.ok_or_else(|| format!("cluster {name} is not engaged yet"))?;
+        client.delete_by_key::<ConfigMap>(cx.key()).await?;
+    }
+    Ok(())
+}
+
+fn register(manager: &Manager, connect: impl Connect) -> Result<(), BoxError> {
     let labelled = |label: &str| {
         TypeOptions::new().labels(Expression::Equal(label.to_owned(), "true".to_owned()).into())
     };
@@ -146,90 +162,4 @@ async fn main() -> Result<()> {
     let manager = Manager::from_args("fleet").await?;
     register(&manager, ByKubeconfig)?;
     Ok(manager.run().await?)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use evenkeel_test::TestCluster;
-    use serde_json::json;
-
-    use super::*;
-
-    /// Connects to clusters of the test by the name of the Secret.
-    struct ByName(BTreeMap<String, kube::Client>);
-
-    impl Connect for ByName {
-        async fn connect(&self, secret: &Secret) -> Result<kube::Client, BoxError> {
-            Ok(self.0.get(&secret.name_any()).cloned().ok_or("no such cluster")?)
-        }
-    }
-
-    fn secret(hub: &TestCluster, name: &str) -> Secret {
-        hub.parse(&format!("metadata: {{name: {name}, labels: {{{KUBECONFIG}: 'true'}}}}"))
-    }
-
-    fn text(map: &ConfigMap) -> Option<&str> {
-        Some(map.data.as_ref()?.get("text")?.as_str())
-    }
-
-    #[tokio::test]
-    async fn fleet_is_labelled_and_gets_copies() {
-        let mut hub = TestCluster::builder().virtual_time(1).start().await;
-        let east = TestCluster::builder().virtual_time(2).start().await;
-        let west = TestCluster::builder().virtual_time(3).start().await;
-        if !hub.simulates_pods() {
-            // All clusters would be the same existing one.
-            return;
-        }
-        // The ConfigMap is copied to the namespace of the same name.
-        for cluster in [&east, &west] {
-            let namespace = format!("metadata: {{name: {}}}", hub.namespace());
-            let _ = cluster.client().create(&cluster.parse::<Namespace>(&namespace)).await;
-        }
-        let fleet = [("east", &east), ("west", &west)];
-        let clients = fleet.map(|(name, cluster)| (name.to_owned(), cluster.kube()));
-        let manager = hub.manager("fleet");
-        register(&manager, ByName(clients.into())).unwrap();
-        hub.run(&manager);
-        let original = format!(
-            "metadata: {{name: motd, labels: {{{DISTRIBUTE}: 'true'}}}}\ndata: {{text: hello}}"
-        );
-        let original = hub.parse::<ConfigMap>(&original);
-        let key = Key::of(&original);
-        hub.client().create(&original).await.unwrap();
-
-        // Clusters are engaged one after the other; each gets its labels and the copy.
-        for (name, cluster) in fleet {
-            hub.client().create(&secret(&hub, name)).await.unwrap();
-            cluster.eventually::<ConfigMap>(&key, |map| text(map) == Some("hello")).await;
-            let labelled = |it: &Namespace| it.labels().get(CLUSTER).is_some_and(|it| it == name);
-            cluster.eventually::<Namespace>(&Key::cluster("default"), labelled).await;
-        }
-
-        // A change reaches all clusters, and a changed or deleted copy is restored.
-        let change = |text: &str| Patch::Merge(json!({"data": {"text": text}}));
-        hub.client().patch::<ConfigMap>(&key, &change("bye")).await.unwrap();
-        west.client().patch::<ConfigMap>(&key, &change("drifted")).await.unwrap();
-        for (_, cluster) in fleet {
-            cluster.eventually::<ConfigMap>(&key, |map| text(map) == Some("bye")).await;
-        }
-        let uid = |map: &ConfigMap| map.uid().unwrap_or_default();
-        let deleted = uid(&*east.eventually::<ConfigMap>(&key, |_| true).await);
-        east.client().delete_by_key::<ConfigMap>(&key).await.unwrap();
-        east.eventually::<ConfigMap>(&key, |map| uid(map) != deleted).await;
-
-        // A disengaged cluster is left alone; the copies in the others go with the original.
-        let engaged = manager.clusters().get("west").unwrap();
-        hub.client().delete_by_key::<Secret>(&key.sibling("west")).await.unwrap();
-        engaged.disengaged().await;
-        hub.client().delete_by_key::<ConfigMap>(&key).await.unwrap();
-        east.eventually_gone::<ConfigMap>(&key).await;
-        hub.eventually_gone::<ConfigMap>(&key).await;
-        west.eventually::<ConfigMap>(&key, |map| text(map) == Some("bye")).await;
-        hub.stop().await;
-        east.stop().await;
-        west.stop().await;
-    }
 }
