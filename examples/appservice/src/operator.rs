@@ -108,6 +108,10 @@ impl Reconciler for AppServices {
 
     async fn reconcile(&self, cx: &Context<AppService>) -> Result<Action> {
         let host = host(cx.key());
+        // After a restart, an older list may have shown the object once more, and its record was set.
+        if cx.object().is_none() {
+            self.zone.remove(&host)?;
+        }
         let clean_up = async |_| Ok(self.zone.remove(&host)?);
         let Some(app) = cx.finalize(FINALIZER, clean_up).await? else { return Ok(Action::done()) };
 
