@@ -64,6 +64,7 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     }
     let mut config = whole.clone();
     config.cluster = world::reduced(&whole.cluster, &calm);
+    config.template = world::template(&config);
     let mut calm = world::run(&config, &calm_plan);
     if !twice(&config, &calm_plan, &calm, None).is_empty() {
         // The operator needs a part of the cluster that does nothing visible.
@@ -89,8 +90,8 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     }
     let found = found.or_else(|| search_orders(worlds, simulation, &calm, deadline, &mut report));
     let found = found.or_else(|| search(worlds, &plans, &calm, deadline, &mut report.coverage));
-    let found =
-        found.or_else(|| search_workloads(worlds, simulation, deadline, &mut report.coverage));
+    let found = found
+        .or_else(|| search_workloads(worlds, simulation, &calm, deadline, &mut report.coverage));
     let found =
         found.or_else(|| search_upgrade(worlds, simulation, &calm, deadline, &mut report.coverage));
     report.coverage.found = found.is_some();
@@ -288,13 +289,14 @@ fn search_orders(
 fn search_workloads(
     worlds: &Worlds<'_>,
     simulation: &Simulation,
+    calm: &Run,
     deadline: Instant,
     coverage: &mut Coverage,
 ) -> Option<(Plan, Violation)> {
     if !simulation.replay.is_empty() {
         return None;
     }
-    for workload in explore::workloads(worlds.whole, simulation.tier) {
+    for workload in explore::workloads(worlds.whole, calm, simulation.tier) {
         if explore::now() > deadline {
             coverage.plans += 1;
             continue;

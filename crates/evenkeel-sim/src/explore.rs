@@ -216,10 +216,10 @@ fn random_mixes(simulation: &Simulation, faults: &[Fault], plans: &mut Vec<Plan>
 }
 
 /// Returns the workloads of a tier besides the one of the simulation.
-pub(crate) fn workloads(config: &Config, tier: Tier) -> Vec<Vec<Step>> {
+pub(crate) fn workloads(config: &Config, calm: &Run, tier: Tier) -> Vec<Vec<Step>> {
     match tier {
         Tier::T0 => Vec::new(),
-        _ => config.generated_workloads(),
+        _ => config.generated_workloads(calm),
     }
 }
 

@@ -292,6 +292,11 @@ impl Gate {
         self.state.lock().faults.unused()
     }
 
+    /// Whether a fault still disturbs the operator.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.state.lock().faults.are_active()
+    }
+
     pub(crate) fn writes_so_far(&self) -> usize {
         self.state.lock().requests.writes.len()
     }

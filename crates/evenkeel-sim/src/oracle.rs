@@ -206,10 +206,10 @@ pub(crate) fn violations(
             isolation::isolation(config, plan, run, calm, &mut violations);
             isolation::delays(plan, run, &mut violations);
             lifecycle::counts(config, plan, run, calm, &mut violations);
-            lifecycle::replacements(run, calm, &mut violations);
+            lifecycle::replacements(plan, run, calm, &mut violations);
             lifecycle::budget(plan, run, calm, &mut violations);
         }
-        let workload = if plan.workload.is_empty() { &config.workload } else { &plan.workload };
+        let workload = plan.steps(&config.workload);
         if calm.is_none() {
             transition::transitions(workload, run, &mut violations);
             expected::samples(config, plan, run, &mut violations);
@@ -220,7 +220,7 @@ pub(crate) fn violations(
         rest::leftovers(run, &mut violations);
         lifecycle::ownership(run, &mut violations);
         lifecycle::trespasses(run, &mut violations);
-        status::observed_generations(config, run, &mut violations);
+        status::observed_generations(config, plan, run, &mut violations);
         // What another client has just deleted cannot be known.
         if let Some(calm) = calm.filter(|_| !plan.interferes()) {
             status::readiness(config, run, calm, &mut violations);

@@ -85,6 +85,14 @@ pub struct At {
 }
 
 impl Plan {
+    /// Returns what the user does; `of_simulation` unless the plan has a workload of its own.
+    pub(crate) fn steps<'a>(&'a self, of_simulation: &'a [Step]) -> &'a [Step] {
+        match self.workload.is_empty() {
+            true => of_simulation,
+            false => &self.workload,
+        }
+    }
+
     /// Whether another client deletes objects.
     pub(crate) fn interferes(&self) -> bool {
         self.faults.iter().any(|fault| fault.effect.interferes())
@@ -97,15 +105,25 @@ impl Plan {
         self.replicas > 0 || self.faults.iter().any(hits)
     }
 
+    /// Returns how long it takes until what has failed during the faults is retried, if there are several
+    /// that last. Each failure doubles the delay; events between retries lead to more of them.
+    pub(crate) fn longest_retry(&self) -> Duration {
+        let seconds = self.faults.iter().map(|fault| fault.effect.seconds());
+        let lasting: Vec<u32> = seconds.filter(|it| *it > 0).collect();
+        match lasting.len() {
+            0 | 1 => Duration::ZERO,
+            _ => Duration::from_secs(lasting.iter().map(|it| 6 * u64::from(*it)).sum()),
+        }
+    }
+
+    /// Returns the fault by which requests for an object fail for minutes.
+    pub(crate) fn poison(&self) -> Option<&Fault> {
+        self.faults.iter().find(|fault| matches!(fault.effect, Effect::Poison(_)))
+    }
+
     /// Returns a plan with one fault.
     pub(crate) fn single(fault: Fault) -> Self {
         Self { faults: vec![fault], ..Self::default() }
-    }
-
-    /// Returns how long the fault lasts that lasts longest.
-    pub(crate) fn longest_fault(&self) -> Duration {
-        let seconds = self.faults.iter().map(|fault| fault.effect.seconds()).max();
-        Duration::from_secs(seconds.unwrap_or_default().into())
     }
 
     /// Whether it changes nothing but the workload.

@@ -66,10 +66,7 @@ impl Finding {
         let mut violations = violations.into_iter();
         let violation = violations.next()?;
         let class = BugClass::of(&violation, &plan);
-        let workload = match plan.workload.is_empty() {
-            true => workload.to_vec(),
-            false => plan.workload.clone(),
-        };
+        let workload = plan.steps(workload).to_vec();
         Some(Self { class, violation, others: violations.collect(), plan, workload, trace })
     }
 

@@ -62,13 +62,10 @@ impl Shrinker<'_> {
             smaller.faults.remove(index);
             smaller
         });
-        let steps = match plan.workload.is_empty() {
-            true => &self.config.workload,
-            false => &plan.workload,
-        };
+        let steps = plan.steps(&self.config.workload);
         // The first step creates the object that the others are about.
         let without_step = (1..steps.len()).rev().map(|index| {
-            let mut workload = steps.clone();
+            let mut workload = steps.to_vec();
             workload.remove(index);
             Plan { workload, ..plan.clone() }
         });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::{BoxError, Manager, Object};
-use evenkeel_apiserver::PolicyRule;
+use evenkeel_apiserver::{PolicyRule, Snapshot};
 use evenkeel_cluster::ClusterOptions;
 use k8s_openapi::api::rbac::v1;
 use kube::CustomResourceExt;
@@ -20,6 +20,7 @@ use crate::plan::{Effect, Plan};
 use crate::report::Report;
 use crate::user::Kinds;
 use crate::workload::{self, ObjectRef, Step};
+use crate::world::Run;
 use crate::{check, explore, fail, subprocess, world};
 
 type Build = dyn Fn(&Manager, &Link) -> Result<(), BoxError> + Send + Sync;
@@ -63,6 +64,8 @@ pub(crate) struct Config {
     /// Resources whose objects may be created and deleted more often than in a calm run.
     pub(crate) recreated: BTreeSet<String>,
     pub(crate) invariants: Vec<Invariant>,
+    /// What the server of each run starts with, if not with nothing.
+    pub(crate) template: Option<Snapshot>,
     /// The kinds that the API server serves, of all runs.
     pub(crate) kinds: Kinds,
     /// The name of the test, if each plan is run in a process of its own.
@@ -146,6 +149,7 @@ fn simulation(name: &str, build: Arc<Build>, application: Option<Arc<MakeStub>>)
             rules: None,
             recreated: BTreeSet::new(),
             invariants: Vec::new(),
+            template: None,
             kinds: Kinds::default(),
             subprocess: None,
         },
@@ -431,8 +435,10 @@ impl Config {
         created.chain(&self.objects).flat_map(oracle::secret_values).collect()
     }
 
-    /// Returns workloads that are generated from the schemas of the CRDs.
-    pub(crate) fn generated_workloads(&self) -> Vec<Vec<Step>> {
-        workload::schema::workloads(&self.crds, &self.workload)
+    /// Returns workloads that are generated from the schemas of the CRDs, after a run of the given
+    /// one.
+    pub(crate) fn generated_workloads(&self, run: &Run) -> Vec<Vec<Step>> {
+        let rejected = run.rejected.iter().map(|(step, _)| *step).collect();
+        workload::schema::workloads(&self.crds, &self.workload, &rejected)
     }
 }

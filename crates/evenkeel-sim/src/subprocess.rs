@@ -34,6 +34,8 @@ struct Job {
 struct Parts {
     disabled_controllers: BTreeSet<String>,
     rbac: bool,
+    events: bool,
+    heartbeats: bool,
     gc_resources: Option<BTreeSet<String>>,
 }
 
@@ -42,6 +44,8 @@ impl Parts {
         Self {
             disabled_controllers: options.disabled_controllers.clone(),
             rbac: options.rbac,
+            events: options.events,
+            heartbeats: options.heartbeats,
             gc_resources: options.gc_resources.clone(),
         }
     }
@@ -49,6 +53,8 @@ impl Parts {
     fn apply(self, options: &mut ClusterOptions) {
         options.disabled_controllers = self.disabled_controllers;
         options.rbac = self.rbac;
+        options.events = self.events;
+        options.heartbeats = self.heartbeats;
         options.gc_resources = self.gc_resources;
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod schema;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -153,6 +154,24 @@ pub(crate) fn merge(value: &mut Value, patch: &Value) {
             Value::Null => drop(fields.remove(name)),
             change => merge(fields.entry(name).or_insert(Value::Null), change),
         }
+    }
+}
+
+/// Adds a step to what is declared, by object.
+pub(crate) fn declare(declared: &mut BTreeMap<String, Value>, step: &Step) {
+    match step {
+        Step::Create(object) | Step::Recreate(object) => {
+            declared.insert(ObjectRef::of(object).in_default().to_string(), object.clone());
+        }
+        Step::Patch { object, patch } => {
+            if let Some(found) = declared.get_mut(&object.clone().in_default().to_string()) {
+                merge(found, patch);
+            }
+        }
+        Step::Delete(object) => {
+            declared.remove(&object.clone().in_default().to_string());
+        }
+        _ => {}
     }
 }
 

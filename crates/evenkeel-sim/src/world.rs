@@ -10,6 +10,8 @@ mod logs;
 
 mod schedule;
 
+mod template;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +21,6 @@ use evenkeel::{BoxError, Clock, Key};
 use evenkeel_apiserver::identity::Identity;
 use evenkeel_apiserver::{AccessReport, AccessTrail, Commit};
 use evenkeel_cluster::{Cluster, ClusterOptions};
-use http::Method;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,6 +33,7 @@ pub(crate) use incarnation::Reconciled;
 pub(crate) use reduced::reduced;
 pub(crate) use schedule::Decision;
 use schedule::Schedule;
+pub(crate) use template::template;
 
 use crate::gate::{Command, Gate, Requests};
 use crate::plan::{Effect, Fault, Plan};
@@ -219,25 +221,23 @@ pub(crate) struct World<'a> {
 impl<'a> World<'a> {
     pub(crate) async fn start(config: Cow<'a, Config>, plan: &Plan) -> Result<Self, BoxError> {
         let clock = Clock::starting_at(Timestamp::from_second(EPOCH)?);
+        // Objects of the template have the uids that follow from the seed itself.
+        let seed = config.seed.wrapping_add(config.template.is_some().into());
         let mut options: ClusterOptions = config.cluster.clone();
-        options.seed = Some(config.seed);
+        options.seed = Some(seed);
         options.clock = Some(clock.clone());
-        let mut builder = options.server().seed(config.seed);
+        let mut builder = options.server().seed(seed);
+        if let Some(template) = &config.template {
+            builder = builder.snapshot(template.clone());
+        }
         if config.rules.is_some() {
             builder = builder.record_access(AccessTrail::default());
         }
         let cluster = Arc::new(Cluster::with_server(builder.build().await?, &options)?);
         let user = User::new(cluster.server().service(), &config.kinds);
         let recorder = Recorder::start();
-        for crd in &config.crds {
-            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            let sent = user.send(Method::POST, path, Some(("application/json", crd))).await;
-            sent.map_err(|it| format!("cannot install a CRD: {} {}", it.code, it.message))?;
-        }
-        for object in &config.objects {
-            let created = user.create(object).await;
-            created
-                .map_err(|it| format!("cannot create {}: {}", ObjectRef::of(object), it.message))?;
+        if config.template.is_none() {
+            template::create(&config, &user).await?;
         }
         let identity = Identity::authenticated(config.user(), ["system:masters"]);
         let server = cluster.server().service_as(identity);
@@ -285,11 +285,7 @@ impl<'a> World<'a> {
             true => QUIET_WATCHES,
             false => QUIET,
         };
-        // What an operator that polls would have done during a fault is done in its next interval.
-        let quiet = match config.quiet {
-            Duration::ZERO => quiet,
-            configured => quiet.max(configured + plan.longest_fault()),
-        };
+        let quiet = quiet.max(config.quiet).max(plan.longest_retry());
         Ok(Self {
             config,
             cluster,
@@ -334,10 +330,7 @@ impl<'a> World<'a> {
 
     async fn steps(&mut self, plan: &Plan) -> Result<(), Abort> {
         self.begin().await?;
-        let workload = match plan.workload.is_empty() {
-            true => self.config.workload.clone(),
-            false => plan.workload.clone(),
-        };
+        let workload = plan.steps(&self.config.workload).to_vec();
         self.run.steps = workload.len();
         for (index, step) in workload.iter().enumerate() {
             self.step = index;
@@ -395,6 +388,8 @@ impl<'a> World<'a> {
         match step {
             Step::Recreate(object) => {
                 self.rest().await?;
+                // While requests for it fail, its finalizers remain.
+                self.await_healing().await?;
                 if let Err(Refused { message, .. }) = self.user.create(object).await {
                     self.run.rejected.push((index, message));
                 }
@@ -417,7 +412,8 @@ impl<'a> World<'a> {
     pub(crate) async fn rest(&mut self) -> Result<(), Abort> {
         let (mut quiet, mut passed) = (Duration::ZERO, Duration::ZERO);
         while quiet < self.quiet {
-            quiet = if self.tick().await? { Duration::ZERO } else { quiet + CHECK_INTERVAL };
+            let changes = self.tick().await? || self.gate.is_disturbed();
+            quiet = if changes { Duration::ZERO } else { quiet + CHECK_INTERVAL };
             passed += CHECK_INTERVAL;
             if self.gate.is_out_of_control() {
                 return Err(Abort::OutOfControl { step: self.step });

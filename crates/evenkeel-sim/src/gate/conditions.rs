@@ -43,8 +43,16 @@ struct Poisoned {
     /// From when on attempts must have become rare.
     late: Instant,
     until: Instant,
-    /// Requests since then.
+    /// Requests since then, events that were delivered, and committed writes of the operator.
     late_attempts: usize,
+    late_events: usize,
+    late_writes: usize,
+}
+
+impl Poisoned {
+    fn is_late(&self) -> bool {
+        (self.late..self.until).contains(&Instant::now())
+    }
 }
 
 /// Returns the time in this many seconds.
@@ -93,7 +101,19 @@ impl Conditions {
             late: after(seconds / 5 * 2),
             until: after(seconds),
             late_attempts: 0,
+            late_events: 0,
+            late_writes: 0,
         });
+    }
+
+    /// Notes that an event was delivered.
+    pub(super) fn note_event(&mut self) {
+        self.poisoned.iter_mut().filter(|it| it.is_late()).for_each(|it| it.late_events += 1);
+    }
+
+    /// Notes a committed write of the operator.
+    pub(super) fn note_write(&mut self) {
+        self.poisoned.iter_mut().filter(|it| it.is_late()).for_each(|it| it.late_writes += 1);
     }
 
     /// Returns until when an object is poisoned.
@@ -102,9 +122,13 @@ impl Conditions {
     }
 
     /// Returns how many requests for a poisoned object there were in the last three fifths of the
-    /// time in which they fail.
+    /// time in which they fail, besides one for each event that the operator has not caused itself.
     pub(super) fn late_attempts(&self) -> usize {
-        self.poisoned.iter().map(|it| it.late_attempts).max().unwrap_or_default()
+        let attempts = |it: &Poisoned| {
+            let changes = it.late_events.saturating_sub(it.late_writes);
+            it.late_attempts.saturating_sub(changes)
+        };
+        self.poisoned.iter().map(attempts).max().unwrap_or_default()
     }
 
     pub(super) fn restore(&mut self, resources: impl IntoIterator<Item = String>, seconds: u32) {

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
+use super::conditions::after;
 use super::{Call, SimBody};
 use crate::plan::{At, Effect, Fault};
 
@@ -26,6 +27,8 @@ pub(super) struct Faults {
     holds: BTreeMap<String, Hold>,
     /// Until when a resource cannot be listed or watched; then its watches have expired.
     gaps: BTreeMap<String, Instant>,
+    /// When the last fault is over, as far as it is known.
+    over: Option<Instant>,
 }
 
 /// Why events of a resource are not delivered yet.
@@ -51,7 +54,15 @@ impl Faults {
             counts: BTreeMap::new(),
             holds: BTreeMap::new(),
             gaps: BTreeMap::new(),
+            over: None,
         }
+    }
+
+    /// Whether a fault still disturbs the operator.
+    pub(super) fn are_active(&self) -> bool {
+        let now = Instant::now();
+        let holds = self.holds.values().any(|hold| now < hold.until);
+        holds || self.over.is_some_and(|over| now < over)
     }
 
     pub(super) fn unused(&self) -> Vec<Fault> {
@@ -76,7 +87,10 @@ impl Faults {
                 }
         };
         let index = self.pending.iter().position(|fault| happens(&fault.at))?;
-        Some(self.pending.remove(index).effect)
+        let effect = self.pending.remove(index).effect;
+        // The driver checks once per second.
+        self.over = self.over.max(Some(after(effect.seconds().max(1))));
+        Some(effect)
     }
 
     /// Counts a request; returns its number and the fault that happens.

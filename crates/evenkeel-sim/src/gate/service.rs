@@ -12,6 +12,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -471,9 +472,11 @@ impl OperatorService {
         let bytes = body.collect().await?.to_bytes();
         let code = parts.status.as_u16();
         let written: Written<'_> = serde_json::from_slice(&bytes).unwrap_or_default();
-        let Metadata { resource_version, name, uid } = &written.metadata;
+        let Metadata { resource_version, name, uid, .. } = &written.metadata;
         let revision = resource_version.parse().ok().filter(|it| *it > before);
-        let deleted = call.verb == "delete" && gate.cluster.server().revision() > before;
+        // The response to the removal of the last finalizer has the version before the deletion.
+        let deletes = call.verb == "delete" || written.metadata.is_gone();
+        let deleted = deletes && gate.cluster.server().revision() > before;
         let revision = match (code, deleted) {
             (200..300, true) => Some(gate.cluster.server().revision()),
             (200..300, false) => revision,
@@ -500,6 +503,9 @@ impl OperatorService {
                 let step = state.step;
                 let call = call.clone();
                 let name = name.clone();
+                if revision.is_some() {
+                    state.conditions.note_write();
+                }
                 let write = Write { call, nth, code, name, before, revision, step, controller };
                 let object = write.object();
                 state.requests.writes.push(write);
@@ -539,6 +545,18 @@ struct Metadata<'a> {
     uid: &'a str,
     #[serde(borrow)]
     name: Cow<'a, str>,
+    deletion_timestamp: Option<IgnoredAny>,
+    deletion_grace_period_seconds: Option<u64>,
+    finalizers: Vec<IgnoredAny>,
+}
+
+impl Metadata<'_> {
+    /// Whether nothing delays the deletion of the object any more.
+    fn is_gone(&self) -> bool {
+        self.deletion_timestamp.is_some()
+            && self.finalizers.is_empty()
+            && self.deletion_grace_period_seconds.unwrap_or_default() == 0
+    }
 }
 
 /// Whether the watch begins with a list.

@@ -111,6 +111,7 @@ impl Watched {
                     .entry(self.resource.clone())
                     .or_default()
                     .push(writes);
+                state.conditions.note_event();
                 state.faults.at_event(&self.resource, &event.object.metadata.path())
             };
             if let Some(effect) = effect

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Oracle, Violation};
-use crate::plan::{Effect, Plan};
+use crate::plan::Plan;
 use crate::simulation::Config;
 use crate::state::State;
 use crate::workload::{ObjectRef, Step};
@@ -20,11 +20,10 @@ pub(super) fn isolation(
     calm: &Run,
     violations: &mut Vec<Violation>,
 ) {
-    let poisons = |effect: Effect| matches!(effect, Effect::Poison(_));
-    let Some(fault) = plan.faults.iter().find(|fault| poisons(fault.effect)) else { return };
+    let Some(fault) = plan.poison() else { return };
     let resource = fault.at.resource.split('/').next().unwrap_or_default();
     let poisoned = format!("{resource} {}", fault.at.object);
-    let workload = if plan.workload.is_empty() { &config.workload } else { &plan.workload };
+    let workload = plan.steps(&config.workload);
     let created = workload.iter().filter_map(Step::created);
     let created: BTreeSet<ObjectRef> =
         created.flat_map(|it| [ObjectRef::of(it), ObjectRef::of(it).in_default()]).collect();
@@ -35,6 +34,10 @@ pub(super) fn isolation(
             let object = expected.0.get(path);
             object.is_some_and(|object| created.contains(&ObjectRef::of(object)))
         };
+        // Which objects of the user depend on it is not known.
+        if !declared(root) {
+            continue;
+        }
         let healthy = |path: &str| {
             let other = self::root(expected, path);
             other != root && declared(other)
@@ -58,9 +61,8 @@ const LATE_ATTEMPTS: usize = 36;
 
 /// O8: requests that fail for minutes are repeated with a growing delay.
 pub(super) fn delays(plan: &Plan, run: &Run, violations: &mut Vec<Violation>) {
-    let poisoned = plan.faults.iter().find(|fault| matches!(fault.effect, Effect::Poison(_)));
     let found = run.requests.late_attempts;
-    if let Some(fault) = poisoned
+    if let Some(fault) = plan.poison()
         && found > LATE_ATTEMPTS
     {
         violations.push(

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::{Oracle, Violation};
 use crate::gate::Write;
-use crate::plan::{Effect, Fault, Plan};
+use crate::plan::{Effect, Plan};
 use crate::simulation::Config;
-use crate::world::Run;
+use crate::workload::Step;
+use crate::world::{Change, Run};
 
 /// Writes that a run may have beyond three times those of the calm run, and for each fault.
 const SLACK: usize = 10;
@@ -18,41 +21,82 @@ struct Counts {
     deletes: usize,
 }
 
-fn counted(plan: &Plan, run: &Run) -> BTreeMap<String, Counts> {
+fn counted(workload: &[Step], plan: &Plan, run: &Run) -> BTreeMap<String, Counts> {
     let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
-    let restart = stale_restart(plan, run);
-    let mut recreated = BTreeSet::new();
-    for (index, write) in run.requests.writes.iter().enumerate() {
+    let ambiguous = ambiguous_steps(workload, plan, run);
+    let mut rolled_back = BTreeMap::new();
+    for write in &run.requests.writes {
         // A subresource neither creates nor deletes.
-        if write.revision.is_none() || write.call.resource.contains('/') {
+        let Some(revision) = write.revision.filter(|_| !write.call.resource.contains('/')) else {
             continue;
-        }
+        };
         let count = counts.entry(write.call.resource.clone()).or_default();
-        // A child that is created for an object that has just been deleted is garbage collected.
-        let is_create = write.code == 201 && write.step < run.steps;
-        match write.call.verb {
-            // The operator saw an older state, created what belongs to it, and has repaired it.
-            "delete" if recreated.remove(&write.object()) => count.creates -= 1,
-            "delete" | "deletecollection" => count.deletes += 1,
-            _ if is_create => {
-                count.creates += 1;
-                if restart.is_some_and(|restart| index > restart) {
-                    recreated.insert(write.object());
-                }
-            }
-            _ => {}
+        // A child that is created for an object that has been deleted is garbage collected.
+        let is_create = write.code == 201 && write.step < run.steps && !creates_orphan(run, write);
+        let is_delete = matches!(write.call.verb, "delete" | "deletecollection");
+        let since = ambiguous.get(&write.step).filter(|since| revision > **since);
+        if let Some(since) = since
+            && (is_create || is_delete)
+        {
+            let object = (write.step, *since, write.object(), write.call.resource.clone());
+            *rolled_back.entry(object).or_default() |= is_delete;
+        } else if is_delete {
+            count.deletes += 1;
+        } else if is_create {
+            count.creates += 1;
         }
+    }
+    // What counts is what has become of the objects.
+    for ((step, since, object, resource), is_deleted) in rolled_back {
+        let count = counts.entry(resource).or_default();
+        let exists = |at: &dyn Fn(&Change) -> bool| {
+            let last = run.changes.iter().rev().find(|it| at(it) && it.object.path() == object);
+            last.is_some_and(|change| !change.deleted)
+        };
+        let before = exists(&|it| it.revision <= since);
+        let after = exists(&|it| it.step <= step);
+        count.creates += usize::from(!before && after);
+        // After a single restart, what exists is not deleted because of an older list. Together with
+        // other faults, an older declaration may meet newer objects.
+        let is_kept =
+            plan.faults.len() == 1 && !matches!(workload.get(step), Some(Step::Flip { .. }));
+        count.deletes += usize::from(is_deleted && before && (!after || is_kept));
     }
     counts
 }
 
-/// Returns the index of the write after which the operator was restarted with an older state.
-fn stale_restart(plan: &Plan, run: &Run) -> Option<usize> {
-    let restarts = plan.faults.iter().filter(|fault| fault.effect == Effect::StaleRestart);
-    let index = |fault: &Fault| {
-        run.requests.writes.iter().position(|write| write.call.at(write.nth) == fault.at)
+/// Whether the write creates an object all of whose owners were deleted before.
+fn creates_orphan(run: &Run, write: &Write) -> bool {
+    let Some(revision) = write.revision.filter(|_| write.code == 201) else { return false };
+    let created = run.changes.iter().find(|change| change.revision == revision);
+    let owners = created.and_then(|it| it.object.value["metadata"]["ownerReferences"].as_array());
+    let is_deleted = |owner: &Value| {
+        let earlier = run.changes.iter().take_while(|change| change.revision < revision);
+        let mut deleted = earlier.filter(|change| change.deleted);
+        deleted.any(|change| owner["uid"] == change.object.uid())
     };
-    restarts.filter_map(index).min()
+    owners.is_some_and(|owners| !owners.is_empty() && owners.iter().all(is_deleted))
+}
+
+/// Returns the steps in which the operator may do something and take it back, with the revision since
+/// when: after a restart with an older list, it returns to an older state first; of two changes at
+/// once, it may see the first one or not.
+fn ambiguous_steps(workload: &[Step], plan: &Plan, run: &Run) -> BTreeMap<usize, u64> {
+    let mut steps = BTreeMap::new();
+    for (index, step) in workload.iter().enumerate() {
+        if matches!(step, Step::Flip { .. }) {
+            let earlier = run.changes.iter().filter(|change| change.step < index);
+            steps.insert(index, earlier.map(|it| it.revision).max().unwrap_or_default());
+        }
+    }
+    let restarts = plan.faults.iter().filter(|fault| fault.effect == Effect::StaleRestart);
+    let places: Vec<_> = restarts.map(|fault| &fault.at).collect();
+    for write in &run.requests.writes {
+        if places.contains(&&write.call.at(write.nth)) {
+            steps.entry(write.step).or_insert(write.revision.unwrap_or(write.before));
+        }
+    }
+    steps
 }
 
 /// O3: the operator creates and deletes as many objects as in the calm run. An object that another
@@ -64,9 +108,10 @@ pub(super) fn counts(
     calm: &Run,
     violations: &mut Vec<Violation>,
 ) {
-    let expected = counted(&Plan::default(), calm);
+    let workload = plan.steps(&config.workload);
+    let expected = counted(workload, &Plan::default(), calm);
     let interferences = plan.faults.iter().filter(|fault| fault.effect.interferes()).count();
-    for (resource, found) in counted(plan, run) {
+    for (resource, found) in counted(workload, plan, run) {
         if config.recreated.contains(&resource) {
             continue;
         }
@@ -89,7 +134,11 @@ pub(super) fn counts(
 
 /// O3: an object that is replaced in a step of the calm run, under the same name, is replaced: a pod
 /// that has to load a new configuration.
-pub(super) fn replacements(run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
+pub(super) fn replacements(plan: &Plan, run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
+    // What was declared while requests failed may never have been rolled out.
+    if plan.poison().is_some() {
+        return;
+    }
     let found = replaced(run);
     if let Some((step, object)) = replaced(calm).into_iter().find(|it| !found.contains(it)) {
         violations.push(
@@ -117,8 +166,10 @@ fn replaced(run: &Run) -> BTreeSet<(usize, String)> {
 pub(super) fn budget(plan: &Plan, run: &Run, calm: &Run, violations: &mut Vec<Violation>) {
     // A child that is created for an object that has just been deleted is garbage collected and
     // created again, until the cache has the deletion.
-    let committed =
-        |run: &Run| run.requests.writes.iter().filter(|write| write.step < run.steps).count();
+    let committed = |run: &Run| {
+        let writes = run.requests.writes.iter().filter(|write| write.step < run.steps);
+        writes.filter(|write| !creates_orphan(run, write)).count()
+    };
     let (found, calm) = (committed(run), committed(calm));
     let most = 3 * calm + SLACK * (1 + plan.faults.len());
     if found > most {

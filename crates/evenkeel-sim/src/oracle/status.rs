@@ -5,12 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{Oracle, Violation};
+use crate::plan::{Effect, Plan};
 use crate::simulation::Config;
 use crate::state::Decoded;
 use crate::world::{Change, Run};
 
 /// O7: `observedGeneration` is never higher than the generation, never decreases, and reaches it.
-pub(super) fn observed_generations(config: &Config, run: &Run, violations: &mut Vec<Violation>) {
+pub(super) fn observed_generations(
+    config: &Config,
+    plan: &Plan,
+    run: &Run,
+    violations: &mut Vec<Violation>,
+) {
+    // An older list has an older generation.
+    let may_decrease = plan.faults.iter().any(|fault| fault.effect == Effect::StaleRestart);
     let mut last: BTreeMap<&str, (i64, &Change)> = BTreeMap::new();
     // After the steps the objects are deleted.
     let steps = run.states.len();
@@ -20,7 +28,7 @@ pub(super) fn observed_generations(config: &Config, run: &Run, violations: &mut 
         };
         let generation = generation(&change.object);
         let before = last.get(change.object.uid()).map_or(0, |(observed, _)| *observed);
-        if observed > generation || observed < before {
+        if observed > generation || (observed < before && !may_decrease) {
             violations.push(
                 Violation::new(Oracle::Status, change.object.path())
                     .field("status.observedGeneration")

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Oracle, Violation};
 use crate::state::State;
-use crate::workload::{ObjectRef, Step, merge};
+use crate::workload::{Step, declare};
 use crate::world::Run;
 
 /// O1, differential: if what the user has declared after a step is what was declared after an earlier
@@ -36,23 +36,6 @@ pub(super) fn transitions(workload: &[Step], run: &Run, violations: &mut Vec<Vio
         if !violations.is_empty() {
             return;
         }
-    }
-}
-
-fn declare(declared: &mut BTreeMap<String, Value>, step: &Step) {
-    match step {
-        Step::Create(object) | Step::Recreate(object) => {
-            declared.insert(ObjectRef::of(object).in_default().to_string(), object.clone());
-        }
-        Step::Patch { object, patch } => {
-            if let Some(found) = declared.get_mut(&object.clone().in_default().to_string()) {
-                merge(found, patch);
-            }
-        }
-        Step::Delete(object) => {
-            declared.remove(&object.clone().in_default().to_string());
-        }
-        _ => {}
     }
 }
 

@@ -131,18 +131,17 @@ impl Effect {
         )
     }
 
-    /// Returns how long it lasts, in seconds.
+    /// Returns how long the operator is disturbed, in seconds. An object whose requests fail does not
+    /// disturb it, and a restored server is as usual once everything is listed again.
     pub(crate) fn seconds(self) -> u32 {
         match self {
             Self::Forbid(seconds)
             | Self::Unauthorize(seconds)
             | Self::Untrust(seconds)
-            | Self::Poison(seconds)
             | Self::Lag(seconds)
             | Self::Pause(seconds)
             | Self::PartitionLease(seconds)
             | Self::WebhookDown(seconds)
-            | Self::Restore(seconds)
             | Self::Outage(seconds)
             | Self::TakeName(seconds) => seconds,
             Self::SlowRenew(_) | Self::SlowWebhook(_) => 60,

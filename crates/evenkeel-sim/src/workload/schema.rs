@@ -2,18 +2,32 @@
 //! changes back; numbers go up and down; values outside of the constraints are rejected; objects are
 //! recreated, have a twin with the same spec, or their namespace is deleted.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
-use super::{ObjectRef, Step, inverse, patch_at};
+use super::{ObjectRef, Step, declare, inverse, patch_at};
 
 /// The depth to which properties are changed.
 const DEPTH: usize = 6;
 
 /// Returns one workload per property of the spec: the given workload, then the change, then the
 /// change back. Also the objects of the workload deleted and created again under the same name.
-pub(crate) fn workloads(crds: &[Value], workload: &[Step]) -> Vec<Vec<Step>> {
+///
+/// The server has rejected the steps `rejected`.
+pub(crate) fn workloads(
+    crds: &[Value],
+    workload: &[Step],
+    rejected: &BTreeSet<usize>,
+) -> Vec<Vec<Step>> {
     let mut workloads = Vec::new();
-    for object in workload.iter().filter_map(Step::created) {
+    let mut declared = BTreeMap::new();
+    for (index, step) in workload.iter().enumerate() {
+        if !rejected.contains(&index) {
+            declare(&mut declared, step);
+        }
+    }
+    for object in declared.values() {
         let Some(schema) = schema_of(crds, object) else { continue };
         let reference = with_namespace(ObjectRef::of(object));
         let mut paths = Vec::new();
@@ -242,7 +256,7 @@ mod tests {
             {"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}]}});
         let object = json!({"apiVersion": "x.test/v1", "kind": "Thing",
             "metadata": {"name": "a"}, "spec": {"replicas": 3, "mode": "a"}});
-        let found = workloads(&[crd], &[Step::Create(object)]);
+        let found = workloads(&[crd], &[Step::Create(object)], &BTreeSet::new());
         let patches: Vec<_> = found
             .iter()
             .filter_map(|steps| match &steps[1..] {

@@ -36,17 +36,23 @@ impl Application for Cloud {
 
 struct Buckets(ApplicationHandle<Cloud>);
 
+impl Buckets {
+    async fn delete(&self, name: &str) -> Result<()> {
+        self.0.call("delete-bucket", name, |cloud| cloud.buckets.remove(name)).await?;
+        Ok(())
+    }
+}
+
 impl Reconciler for Buckets {
     type Object = App;
 
     async fn reconcile(&self, cx: &Context<App>) -> Result<Action> {
         let name = cx.key().name().to_owned();
-        let cloud = self.0.clone();
-        let bucket = name.clone();
-        let clean_up = async move |_| {
-            cloud.call("delete-bucket", &bucket, |cloud| cloud.buckets.remove(&bucket)).await?;
-            Ok(())
-        };
+        // After a restart, an older list may have shown the object once more, and its bucket was made.
+        if cx.object().is_none() {
+            self.delete(&name).await?;
+        }
+        let clean_up = async |_| self.delete(&name).await;
         let Some(app) = cx.finalize(FINALIZER, clean_up).await? else { return Ok(Action::done()) };
         let text = app.spec.text.clone();
         let insert = |cloud: &mut Cloud| cloud.buckets.insert(name.clone(), text.clone());
