@@ -5,35 +5,45 @@ use std::time::Duration;
 /// Faster work cannot be measured reliably.
 const NEGLIGIBLE: Duration = Duration::from_millis(3);
 /// Ratio of the larger to the smaller input.
-pub(crate) const FACTOR: usize = 8;
+const FACTOR: usize = 8;
 /// Maximum ratio of times. Linear work takes eight times as long, and slightly more because of
 /// caches and sorting. Quadratic work takes sixty-four times as long, or less if other work is
 /// included.
 const LIMIT: f64 = 18.0;
+/// Maximum ratio of the times for twice the larger input and for the larger input. An input that
+/// fits in the cache can be so much faster that linear work exceeds [`LIMIT`]; neither of these two
+/// fits. Linear work takes twice as long, and work that exceeds [`LIMIT`] because a part of it is
+/// quadratic takes 3.3 times as long.
+const DOUBLED: f64 = 2.7;
 
-/// Returns the ratio of the times of two runs, the larger with [`FACTOR`] times the input, if the
-/// work is superlinear.
+/// Returns the ratio of the times for [`FACTOR`] times `n` and for `n` elements if the work is
+/// superlinear.
 ///
 /// Other processes can only slow a run down, through the caches. The minimum of several runs is
 /// used, and more runs are made before work counts as superlinear, so a busy machine makes the test
 /// slower but does not make it fail.
-pub(crate) fn superlinear(large: impl Fn(), mut small: impl FnMut()) -> Option<f64> {
-    let mut most = time(&large);
-    if most < NEGLIGIBLE {
+pub(crate) fn superlinear(n: usize, mut work: impl FnMut(usize)) -> Option<f64> {
+    let large = FACTOR * n;
+    if time(|| work(large)) < NEGLIGIBLE {
         return None;
     }
+    let ratio = exceeds(LIMIT, large, n, &mut work)?;
+    exceeds(DOUBLED, 2 * large, large, &mut work)?;
+    Some(ratio)
+}
+
+/// Returns the ratio of the times for `large` and for `small` elements if it exceeds `limit` in
+/// every one of several runs.
+fn exceeds(limit: f64, large: usize, small: usize, mut work: impl FnMut(usize)) -> Option<f64> {
+    let (mut most, mut least) = (Duration::MAX, Duration::MAX);
     // The first run also prepares the input.
-    small();
-    let mut least = time(&mut small);
+    work(small);
     for _ in 0..8 {
-        if most.as_secs_f64() < LIMIT * least.as_secs_f64() {
+        most = most.min(time(|| work(large)));
+        least = least.min(time(|| work(small)));
+        if most < NEGLIGIBLE || most.as_secs_f64() < limit * least.as_secs_f64() {
             return None;
         }
-        most = most.min(time(&large));
-        if most < NEGLIGIBLE {
-            return None;
-        }
-        least = least.min(time(&mut small));
     }
     Some(most.as_secs_f64() / least.as_secs_f64())
 }
