@@ -118,7 +118,13 @@ impl Collector {
     /// Watches the discovered types. Workers start once the initial objects are listed.
     async fn run_discovery(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Infallible {
         // CRDs are watched before discovery, so that no type added meanwhile is missed.
-        let _crds = self.watch_crds();
+        let crds = self.watch_crds();
+        if let Some(crds) = &crds
+            && matches!(timeout(SYNC_TIMEOUT, crds.wait_until_synced()).await, Ok(Ok(())))
+        {
+            // The first discovery includes the types of the CRDs that were listed.
+            _ = self.changed.notified().now_or_never();
+        }
         let mut watched = BTreeMap::new();
         loop {
             let client = self.client.kube();

@@ -64,13 +64,16 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
     }
     let mut config = whole.clone();
     config.cluster = world::reduced(&whole.cluster, &calm);
-    config.template = world::template(&config);
-    let mut calm = world::run(&config, &calm_plan);
-    if !twice(&config, &calm_plan, &calm, None).is_empty() {
-        // The operator needs a part of the cluster that does nothing visible.
-        config = whole.clone();
-        calm = world::run(&config, &calm_plan);
-    }
+    config.template = world::template(&config, whole);
+    let reduced = config.template.is_some().then(|| world::run(&config, &calm_plan));
+    let calm = match reduced.filter(|run| twice(&config, &calm_plan, run, None).is_empty()) {
+        Some(reduced) => reduced,
+        // Without a template, or the operator needs a part of the cluster that does nothing visible.
+        None => {
+            config = whole.clone();
+            calm
+        }
+    };
     let events_before = calm.requests.events_before.clone();
     let worlds = &Worlds { whole, reduced: &config, events_before };
     let config = &config;

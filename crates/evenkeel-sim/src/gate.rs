@@ -115,6 +115,8 @@ pub(crate) struct Requests {
     pub(crate) events_before: BTreeMap<String, u32>,
     /// Watch requests by resource.
     pub(crate) watches: BTreeMap<String, u32>,
+    /// Resources that were read or watched.
+    pub(crate) read: BTreeSet<String>,
     /// Reviews by the operator's webhooks, by resource.
     pub(crate) reviews: BTreeMap<String, u32>,
     /// Calls of the application.

@@ -86,6 +86,8 @@ pub(crate) struct Run {
     pub(crate) trace: Vec<TraceEvent>,
     pub(crate) requests: Requests,
     pub(crate) changes: Vec<Change>,
+    /// The number of changes before the workload.
+    pub(crate) changes_before: usize,
     /// The number of steps of the workload. What happens later belongs to the deletion of all its
     /// objects.
     pub(crate) steps: usize,
@@ -261,6 +263,7 @@ impl<'a> World<'a> {
             trace: Vec::new(),
             requests: Requests::default(),
             changes: Vec::new(),
+            changes_before: 0,
             steps: usize::MAX,
             states: Vec::new(),
             baseline: State::default(),
@@ -361,6 +364,7 @@ impl<'a> World<'a> {
         }
         self.rest().await?;
         self.gate.begin_workload();
+        self.run.changes_before = self.run.changes.len();
         self.run.baseline = self.state();
         // Objects of before, too: the operator may change them.
         for object in self.cluster.server().stored_objects() {

@@ -82,6 +82,9 @@ impl OperatorService {
             if refusal == Some(Refusal::NoConnection) {
                 return Err(connection_refused());
             }
+            if !call.is_write() && !state.requests.read.contains(call.main_resource()) {
+                state.requests.read.insert(call.main_resource().to_owned());
+            }
             if call.verb == "watch" {
                 *state.requests.watches.entry(call.resource.clone()).or_default() += 1;
             }

@@ -7,7 +7,8 @@ use evenkeel_cluster::ClusterOptions;
 
 use super::Run;
 
-/// Controllers, and the resources without which they have nothing to do.
+/// Controllers, and the resources without which they have nothing to do. Those of the content of a
+/// namespace have nothing to do if it exists in the template.
 const NEEDS: &[(&str, &[&str])] = &[
     ("certificatesigningrequest-approving-controller", CERTIFICATES),
     ("certificatesigningrequest-cleaner-controller", CERTIFICATES),
@@ -17,9 +18,6 @@ const NEEDS: &[(&str, &[&str])] = &[
     ("daemonset-controller", &["daemonsets.apps"]),
     ("deployment-controller", &["deployments.apps"]),
     ("disruption-controller", &["poddisruptionbudgets.policy"]),
-    ("endpoints-controller", &["services"]),
-    ("endpointslice-controller", &["services"]),
-    ("endpointslice-mirroring-controller", &["endpoints"]),
     ("job-controller", &["jobs.batch"]),
     ("kubelet", &["pods"]),
     ("legacy-serviceaccount-token-cleaner-controller", &["secrets"]),
@@ -45,7 +43,15 @@ const NEEDS: &[(&str, &[&str])] = &[
     ("volumeattributesclass-protection-controller", &["volumeattributesclasses.storage.k8s.io"]),
 ];
 
+/// Controllers whose objects matter only to an operator that reads or writes them.
+const PRODUCE: &[(&str, &[&str])] = &[
+    ("endpoints-controller", ENDPOINTS),
+    ("endpointslice-controller", ENDPOINTS),
+    ("endpointslice-mirroring-controller", ENDPOINTS),
+];
+
 const CERTIFICATES: &[&str] = &["certificatesigningrequests.certificates.k8s.io"];
+const ENDPOINTS: &[&str] = &["endpoints", "endpointslices.discovery.k8s.io"];
 const EVENTS: &[&str] = &["events", "events.events.k8s.io"];
 const HEARTBEATS: &[&str] = &["nodes", "leases.coordination.k8s.io"];
 const POLICIES: &[&str] = &["validatingadmissionpolicies.admissionregistration.k8s.io"];
@@ -57,26 +63,32 @@ const RBAC: &[&str] = &[
 ];
 const VOLUMES: &[&str] = &["persistentvolumes", "persistentvolumeclaims"];
 
-/// Returns the options without what a run without faults shows to be idle.
+/// Returns the options without what a run without faults shows to be idle. They require a cluster that
+/// starts with a template.
 pub(crate) fn reduced(options: &ClusterOptions, run: &Run) -> ClusterOptions {
-    let written = run.requests.writes.iter().map(|write| write.call.resource.clone());
-    let used: BTreeSet<String> = written.chain(run.requests.watches.keys().cloned()).collect();
-    // A controller writes ClusterRoles of the server at each start.
-    let rbac = RBAC.iter().any(|resource| used.contains(*resource));
-    let changed = run.changes.iter().map(|it| it.object.resource.to_string());
-    let changed = changed.filter(|resource| rbac || !RBAC.contains(&&**resource));
-    let seen: BTreeSet<String> = changed.chain(used.iter().cloned()).collect();
-    let any_seen = |resources: &[&str]| resources.iter().any(|it| seen.contains(*it));
+    let read = &run.requests.read;
+    let written = run.requests.writes.iter().map(|write| write.call.main_resource().to_owned());
+    let used: BTreeSet<String> = written.chain(read.iter().cloned()).collect();
+    let any_in = |set: &BTreeSet<String>, resources: &[&str]| {
+        resources.iter().any(|resource| set.contains(*resource))
+    };
+    let changed = run.changes[run.changes_before..].iter().map(|it| it.object.resource.clone());
+    let mut seen: BTreeSet<String> = changed.chain(used.iter().cloned()).collect();
     let mut reduced = options.clone();
+    for (controller, resources) in PRODUCE {
+        if !any_in(&used, resources) {
+            reduced.disabled_controllers.insert((*controller).to_owned());
+            seen.retain(|resource| !resources.contains(&&**resource));
+        }
+    }
     for (controller, resources) in NEEDS {
-        if !any_seen(resources) {
+        if !any_in(&seen, resources) {
             reduced.disabled_controllers.insert((*controller).to_owned());
         }
     }
-    let is_used = |resources: &[&str]| resources.iter().any(|it| used.contains(*it));
-    reduced.events &= is_used(EVENTS);
-    reduced.heartbeats &= is_used(HEARTBEATS);
-    reduced.rbac &= rbac;
+    reduced.events &= any_in(read, EVENTS);
+    reduced.heartbeats &= any_in(&used, HEARTBEATS);
+    reduced.rbac &= any_in(&seen, RBAC);
     reduced.gc_resources = Some(seen);
     reduced
 }

@@ -29,13 +29,16 @@ pub(super) async fn create(config: &Config, user: &User) -> Result<(), BoxError>
 }
 
 /// Returns what the server stores when the cluster is at rest without the operator; `None` if it never
-/// is, or if runs are processes of their own.
-pub(crate) fn template(config: &Config) -> Option<Snapshot> {
+/// is, or if runs are processes of their own. Controllers that the configuration disables are enabled
+/// as in the whole cluster: they may be disabled because they have nothing to do later.
+pub(crate) fn template(config: &Config, whole: &Config) -> Option<Snapshot> {
     if config.subprocess.is_some() {
         return None;
     }
+    let mut config = config.clone();
+    config.cluster.disabled_controllers = whole.cluster.disabled_controllers.clone();
     runtime().block_on(async {
-        let mut world = World::start(Cow::Borrowed(config), &Plan::default()).await.ok()?;
+        let mut world = World::start(Cow::Owned(config), &Plan::default()).await.ok()?;
         world.rest().await.ok()?;
         Some(world.cluster.server().snapshot())
     })
