@@ -86,8 +86,12 @@ const OPERATORS: &[Operator] = &[
     },
 ];
 
-/// The directories with the other files of the package.
-const COPIED: &[&str] = &["examples/appservice/tests", "crates/evenkeel-sim/tests/simulation/good"];
+/// The directories with the other files of the package, and other files.
+const COPIED: &[&str] = &[
+    "examples/appservice/tests",
+    "crates/evenkeel-sim/tests/simulation/good",
+    "crates/evenkeel-sim/tests/simulation/by_hand.rs",
+];
 
 /// The directories of this repository, and those of their files in the package.
 const PLACES: &[(&str, &str)] = &[
@@ -148,7 +152,7 @@ const ROOTS: &[(&str, &str)] = &[
         "#![allow(warnings)]\nextern crate self as appservice;\nmod dns;\nmod faults;\nmod operator;\n",
     ),
     ("mutants-greeting", "#![allow(warnings)]\nmod greeting;\n"),
-    ("mutants-simulation", "#![allow(warnings)]\nmod good;\nmod operators;\n"),
+    ("mutants-simulation", "#![allow(warnings)]\nmod by_hand;\nmod good;\nmod operators;\n"),
 ];
 
 /// Functions that are no part of an operator: what only decides about Events, and what simulations
@@ -370,11 +374,17 @@ fn generate(root: &Path, workspace: &Path) -> Result<(), Box<dyn Error>> {
     for (target, root) in ROOTS {
         write(&package.join("tests").join(target).join("main.rs"), root)?;
     }
-    for directory in COPIED {
-        for entry in fs::read_dir(root.join(directory))? {
-            let entry = entry?;
-            let file = format!("{directory}/{}", entry.file_name().to_string_lossy());
-            write(&package.join(place(&file)), &fs::read_to_string(entry.path())?)?;
+    for copied in COPIED {
+        let path = root.join(copied);
+        let mut files = vec![(*copied).to_owned()];
+        if path.is_dir() {
+            files.clear();
+            for entry in fs::read_dir(path)? {
+                files.push(format!("{copied}/{}", entry?.file_name().to_string_lossy()));
+            }
+        }
+        for file in files {
+            write(&package.join(place(&file)), &fs::read_to_string(root.join(&file))?)?;
         }
     }
     Ok(())
