@@ -36,22 +36,36 @@ async fn create_all<T>(
     Ok(())
 }
 
-/// Loads `objects`, rebuilds the server's state from its storage, then creates the missing objects.
+/// What the objects that every cluster has depend on.
+pub(crate) struct Defaults {
+    pub(crate) apiserver_address: Ipv4Addr,
+    pub(crate) service_cidr: String,
+    /// Whether the roles of kube-apiserver are created.
+    pub(crate) roles: bool,
+}
+
+/// Loads `objects`, rebuilds the server's state from its storage, then creates the missing objects,
+/// unless there are no `defaults`.
 pub(crate) async fn run(
     core: &Arc<Core>,
-    apiserver_address: Ipv4Addr,
-    service_cidr: &str,
-    roles: bool,
+    defaults: Option<Defaults>,
     objects: Vec<Value>,
 ) -> Result<(), Status> {
     let custom = load::builtin(core, objects).await?;
     core.hooks.restore(core).await?;
     load::custom(core, custom).await?;
+    match defaults {
+        Some(defaults) => create(core, &defaults).await,
+        None => Ok(()),
+    }
+}
+
+async fn create(core: &Arc<Core>, defaults: &Defaults) -> Result<(), Status> {
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
         create_if_missing(core, ("", "namespaces"), "", json!({"metadata": {"name": name}}))
             .await?;
     }
-    if roles {
+    if defaults.roles {
         policy::run(core).await?;
     }
     token_tracking::begin(core).await?;
@@ -73,7 +87,7 @@ pub(crate) async fn run(
         });
         create_if_missing(core, ("scheduling.k8s.io", "priorityclasses"), "", class).await?;
     }
-    service_cidr::run(core, service_cidr).await?;
+    service_cidr::run(core, &defaults.service_cidr).await?;
     let service = json!({
         "metadata": {
             "name": "kubernetes",
@@ -81,7 +95,7 @@ pub(crate) async fn run(
         },
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": apiserver_address.to_string(),
+            "clusterIP": defaults.apiserver_address.to_string(),
             "ports": [{"name": "https", "port": 443, "targetPort": 6443, "protocol": "TCP"}],
         },
     });

@@ -489,6 +489,7 @@ impl ApiServerBuilder {
         let range = self.service_cluster_ip_range.as_deref().unwrap_or("10.0.0.0/16");
         let allocator = Allocator::new(range).map_err(BuildError::Option)?;
         let apiserver_address = allocator.apiserver_address();
+        let defaults = self.defaults(&allocator);
         let service_accounts = Tokens::new(
             self.service_accounts,
             SocketAddr::from((apiserver_address, 443)).to_string(),
@@ -498,11 +499,9 @@ impl ApiServerBuilder {
             },
         )
         .map_err(BuildError::Option)?;
-        let service_cidr = allocator.cidr();
         let (stopping, stops) = watch::channel(false);
         let rbac = Rbac::default();
         let pods = self.authorization.has_nodes().then(PodsByNode::default);
-        let roles = !self.authorization.no_bootstrap_roles;
         let (policies, webhooks) = (Policies::default(), Webhooks::default());
         let limits = self.limits.unwrap_or_default();
         let clock_rng = Arc::new(self.seed.map_or_else(ClockRng::system, ClockRng::seeded));
@@ -535,7 +534,7 @@ impl ApiServerBuilder {
             store,
         });
         collect::register(&core);
-        bootstrap::run(&core, apiserver_address, &service_cidr, roles, self.objects)
+        bootstrap::run(&core, defaults, self.objects)
             .await
             .map_err(|status| BuildError::Bootstrap(status.message().to_owned()))?;
         Ok(ApiServer {

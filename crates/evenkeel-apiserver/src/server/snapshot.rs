@@ -1,6 +1,8 @@
 //! Servers that start with what another one has stored.
 
 use super::{ApiServer, ApiServerBuilder, BuildError};
+use crate::bootstrap::Defaults;
+use crate::hooks::service::allocator::Allocator;
 use crate::storage::{Options, Store, Window};
 
 /// What a server stores at a revision; see [`ApiServerBuilder::snapshot`]. Cheap to clone.
@@ -34,6 +36,15 @@ impl ApiServerBuilder {
     pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
         self.snapshot = Some(snapshot);
         self
+    }
+
+    /// Returns what describes the objects that every cluster has; `None` if they are in the snapshot.
+    pub(super) fn defaults(&self, allocator: &Allocator) -> Option<Defaults> {
+        self.snapshot.is_none().then(|| Defaults {
+            apiserver_address: allocator.apiserver_address(),
+            service_cidr: allocator.cidr(),
+            roles: !self.authorization.no_bootstrap_roles,
+        })
     }
 
     /// Opens the store that the options describe.
