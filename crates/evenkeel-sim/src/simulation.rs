@@ -18,6 +18,7 @@ use crate::explore::Tier;
 use crate::oracle::{self, Oracle};
 use crate::plan::{Effect, Plan};
 use crate::report::Report;
+use crate::state::Bodies;
 use crate::user::Kinds;
 use crate::workload::{self, ObjectRef, Step};
 use crate::world::Run;
@@ -68,6 +69,8 @@ pub(crate) struct Config {
     pub(crate) template: Option<Snapshot>,
     /// The kinds that the API server serves, of all runs.
     pub(crate) kinds: Kinds,
+    /// The decoded bodies of objects, of all runs.
+    pub(crate) bodies: Bodies,
     /// The name of the test, if each plan is run in a process of its own.
     pub(crate) subprocess: Option<String>,
 }
@@ -151,6 +154,7 @@ fn simulation(name: &str, build: Arc<Build>, application: Option<Arc<MakeStub>>)
             invariants: Vec::new(),
             template: None,
             kinds: Kinds::default(),
+            bodies: Bodies::default(),
             subprocess: None,
         },
         tier: Tier::from_env(),

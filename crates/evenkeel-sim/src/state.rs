@@ -6,8 +6,11 @@
 //! by whether it is current.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use evenkeel_apiserver::StoredObject;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -46,16 +49,39 @@ pub(crate) struct Decoded {
     pub(crate) resource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
-    pub(crate) value: Value,
+    pub(crate) value: Arc<Value>,
+}
+
+/// The most bodies that are kept.
+const BODIES: usize = 4_000;
+
+/// Decoded bodies of objects. Most of those of a run were stored in an earlier run, too. Clones share
+/// them.
+#[derive(Clone, Default)]
+pub(crate) struct Bodies(Arc<Mutex<HashMap<Bytes, Arc<Value>>>>);
+
+impl Bodies {
+    fn decode(&self, body: &Bytes) -> Arc<Value> {
+        if let Some(known) = self.0.lock().get(body) {
+            return known.clone();
+        }
+        let value: Arc<Value> = Arc::new(serde_json::from_slice(body).unwrap_or_default());
+        let mut known = self.0.lock();
+        if known.len() >= BODIES {
+            known.clear();
+        }
+        known.insert(body.clone(), value.clone());
+        value
+    }
 }
 
 impl Decoded {
-    pub(crate) fn of(object: &StoredObject) -> Self {
+    pub(crate) fn of(object: &StoredObject, bodies: &Bodies) -> Self {
         Self {
             resource: object.resource.to_string(),
             namespace: object.namespace.clone(),
             name: object.name.clone(),
-            value: serde_json::from_slice(&object.body).unwrap_or_default(),
+            value: bodies.decode(&object.body),
         }
     }
 
@@ -390,7 +416,8 @@ mod tests {
 
     fn decoded(resource: &str, value: Value) -> Decoded {
         let name = value["metadata"]["name"].as_str().unwrap().to_owned();
-        Decoded { resource: resource.to_owned(), namespace: "a".to_owned(), name, value }
+        let (resource, namespace) = (resource.to_owned(), "a".to_owned());
+        Decoded { resource, namespace, name, value: value.into() }
     }
 
     #[test]

@@ -450,7 +450,7 @@ impl<'a> World<'a> {
     }
 
     fn record(&mut self, commit: &Commit) {
-        let object = Decoded::of(&commit.object);
+        let object = Decoded::of(&commit.object, &self.config.bodies);
         let what = match (commit.created, commit.deleted) {
             (true, _) => "created",
             (_, true) => "deleted",
@@ -510,7 +510,7 @@ impl<'a> World<'a> {
         if !self.config.invariants.iter().any(|it| it.always == always) {
             return;
         }
-        let objects: Vec<&Value> = self.objects().iter().map(|it| &it.value).collect();
+        let objects: Vec<&Value> = self.objects().iter().map(|it| &*it.value).collect();
         let invariants = self.config.invariants.iter().filter(|it| it.always == always);
         let broken: Vec<(String, String)> = invariants
             .filter_map(|it| Some((it.name.clone(), (it.test)(&objects).err()?)))

@@ -59,7 +59,7 @@ fn is_terminating(change: &Change) -> bool {
 
 /// Returns the object without what each write changes.
 fn content(change: &Change) -> Value {
-    let mut value = change.object.value.clone();
+    let mut value = Value::clone(&change.object.value);
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["generation", "managedFields", "resourceVersion"] {
             metadata.remove(field);
@@ -77,7 +77,12 @@ mod tests {
 
     fn change(step: usize, value: Value, deleted: bool) -> Change {
         let (resource, namespace, name) = ("pods".to_owned(), "a".to_owned(), "b".to_owned());
-        Change { revision: 1, object: Decoded { resource, namespace, name, value }, deleted, step }
+        Change {
+            revision: 1,
+            object: Decoded { resource, namespace, name, value: value.into() },
+            deleted,
+            step,
+        }
     }
 
     #[test]
