@@ -149,9 +149,9 @@ struct Worlds<'a> {
 
 impl Worlds<'_> {
     /// Returns the violation of a plan in the whole cluster, if there is one: its absence shows that
-    /// a part of the cluster was missing.
+    /// a part of the cluster was missing, or that more time has passed than without faults.
     fn confirm(&self, plan: &Plan) -> Option<Violation> {
-        let calm = (!plan.is_calm()).then(|| world::run(self.whole, &plan.calm()));
+        let calm = (!plan.is_calm()).then(|| world::run_calm(self.whole, plan));
         let plan = &match &calm {
             Some(calm) => self.in_whole(plan, &calm.requests.events_before),
             None => plan.clone(),

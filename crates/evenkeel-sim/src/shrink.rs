@@ -9,7 +9,6 @@ use crate::oracle::Violation;
 use crate::plan::Plan;
 use crate::simulation::Config;
 use crate::trace::TraceEvent;
-use crate::workload::Step;
 use crate::world::{self, Run};
 
 /// Plans that shrinking may try.
@@ -50,8 +49,8 @@ struct Shrinker<'a> {
     fingerprint: String,
     attempts: usize,
     deadline: Instant,
-    /// Runs without faults, by workload.
-    calm: Vec<(Vec<Step>, Run)>,
+    /// Runs without faults, with the plans for which they were made.
+    calm: Vec<(Plan, Run)>,
 }
 
 impl Shrinker<'_> {
@@ -113,10 +112,11 @@ impl Shrinker<'_> {
 
     /// Returns the index of the run of the plan without its faults.
     fn calm(&mut self, plan: &Plan) -> usize {
-        let known = self.calm.iter().position(|(workload, _)| *workload == plan.workload);
-        known.unwrap_or_else(|| {
-            let run = world::run(self.config, &plan.calm());
-            self.calm.push((plan.workload.clone(), run));
+        let quiet = |plan: &Plan| world::quiet(self.config, plan);
+        let serves = |of: &Plan| of.workload == plan.workload && quiet(of) == quiet(plan);
+        self.calm.iter().position(|(of, _)| serves(of)).unwrap_or_else(|| {
+            let run = world::run_calm(self.config, plan);
+            self.calm.push((plan.clone(), run));
             self.calm.len() - 1
         })
     }

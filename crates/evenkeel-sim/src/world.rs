@@ -143,6 +143,23 @@ pub(crate) enum Abort {
     OutOfControl { step: usize },
 }
 
+/// Returns how long the cluster must not change to be at rest.
+pub(crate) fn quiet(config: &Config, plan: &Plan) -> Duration {
+    let quiet = match plan.hits_watches() {
+        _ if plan.faults.iter().any(|fault| fault.effect == Effect::Freeze) => QUIET_SILENT,
+        true => QUIET_WATCHES,
+        false => QUIET,
+    };
+    quiet.max(config.quiet).max(plan.longest_retry())
+}
+
+/// Runs the workload of a plan without faults. As much time passes as with them, in which an operator
+/// may act.
+pub(crate) fn run_calm(config: &Config, plan: &Plan) -> Run {
+    let config = Config { quiet: quiet(config, plan), ..config.clone() };
+    run(&config, &plan.calm())
+}
+
 /// Returns a runtime with one thread and a paused clock. It has no sockets: an operator that opens
 /// one panics.
 pub(crate) fn runtime() -> Runtime {
@@ -283,12 +300,7 @@ impl<'a> World<'a> {
             decisions: Vec::new(),
         };
         let revision = cluster.server().revision();
-        let quiet = match plan.hits_watches() {
-            _ if plan.faults.iter().any(|fault| fault.effect == Effect::Freeze) => QUIET_SILENT,
-            true => QUIET_WATCHES,
-            false => QUIET,
-        };
-        let quiet = quiet.max(config.quiet).max(plan.longest_retry());
+        let quiet = quiet(&config, plan);
         Ok(Self {
             config,
             cluster,
