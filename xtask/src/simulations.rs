@@ -38,14 +38,15 @@ pub(crate) fn run(seconds: Option<&str>) -> Result<(), Box<dyn Error>> {
     command.args(["--lib", "--bins", "--tests", TESTS, "--", "--nocapture", "--test-threads=1"]);
     command.env("SIM_TIER", "T1").env("SIM_BUDGET", seconds.to_string());
     let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let (mut operators, mut plans, mut alarms) = (0, 0, 0);
+    let (mut operators, mut plans, mut twice, mut alarms) = (0, 0, 0, 0);
     for line in BufReader::new(child.stdout.take().ok_or("no output")?).lines() {
         let line = line?;
         // The name of the test may precede it.
         if let Some(at) = line.find(LINE) {
             println!("{}", &line[at..]);
             operators += 1;
-            plans += plans_of(&line[at..]).unwrap_or(0);
+            plans += number_before(&line[at..], " of ").unwrap_or(0);
+            twice += number_before(&line[at..], " of them twice").unwrap_or(0);
         }
         if line.ends_with("FAILED") && line.starts_with("test ") {
             println!("{line}");
@@ -53,16 +54,17 @@ pub(crate) fn run(seconds: Option<&str>) -> Result<(), Box<dyn Error>> {
         }
     }
     let status = child.wait()?;
-    println!("operators: {operators}\nplans:    {plans}, each run twice\nalarms:   {alarms}");
+    println!("operators: {operators}\nplans:    {plans}, {twice} run twice\nalarms:   {alarms}");
     match status.success() {
         true => Ok(()),
         false => Err("a simulation failed".into()),
     }
 }
 
-/// Returns the number in `simulation of NAME: N of M plans run`.
-fn plans_of(line: &str) -> Option<usize> {
-    line.split_once(": ")?.1.split(' ').next()?.parse().ok()
+/// Returns the number before a text in `simulation of NAME: N of M plans run in 1.0 s, K of them twice`.
+fn number_before(line: &str, text: &str) -> Option<usize> {
+    let (_, coverage) = line.split_once(": ")?;
+    coverage.split_once(text)?.0.rsplit(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -70,8 +72,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_of_plans_is_read() {
-        assert_eq!(plans_of("simulation of web: 120 of 130 plans run in 1.0 s"), Some(120));
-        assert_eq!(plans_of("simulation of web"), None);
+    fn numbers_of_plans_are_read() {
+        let line =
+            "simulation of web: 120 of 130 plans run in 1.0 s, 90 of them twice; 2 of 2 writes";
+        assert_eq!(number_before(line, " of "), Some(120));
+        assert_eq!(number_before(line, " of them twice"), Some(90));
+        assert_eq!(number_before("simulation of web", " of "), None);
     }
 }

@@ -18,6 +18,10 @@ use crate::{fail, shrink, subprocess, trace};
 /// The time that replayed plans may take.
 const UNLIMITED: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How many plans are run before each of them is run again: with a short budget, more plans are worth
+/// more than repetitions.
+const REPEATED: usize = 4_000;
+
 /// Runs the simulation and fails with its report.
 #[track_caller]
 #[expect(clippy::print_stdout, reason = "the output of a test")]
@@ -177,7 +181,8 @@ impl Worlds<'_> {
     }
 }
 
-/// Runs the plans until one violates an oracle; returns the first of them.
+/// Runs the plans until one violates an oracle; returns the first of them. Then runs them once more:
+/// another trace shows that the operator is not deterministic.
 fn search(
     worlds: &Worlds<'_>,
     plans: &[Plan],
@@ -185,27 +190,40 @@ fn search(
     deadline: Instant,
     coverage: &mut Coverage,
 ) -> Option<(Plan, Violation)> {
-    let found: Mutex<Option<(usize, Violation)>> = Mutex::default();
+    coverage.plans += plans.len();
+    plans.chunks(REPEATED).find_map(|plans| {
+        let mut traces = vec![None; plans.len()];
+        search_once(worlds, plans, calm, deadline, &mut traces, coverage)
+            .or_else(|| search_again(worlds, plans, &traces, deadline, coverage))
+    })
+}
+
+/// Runs the plans until one violates an oracle, and notes the hashes of their traces.
+fn search_once(
+    worlds: &Worlds<'_>,
+    plans: &[Plan],
+    calm: &Run,
+    deadline: Instant,
+    traces: &mut Vec<Option<u64>>,
+    coverage: &mut Coverage,
+) -> Option<(Plan, Violation)> {
+    let found = First::default();
     let missed = AtomicUsize::new(0);
     let hit = Mutex::new(BTreeSet::new());
-    let run = explore::in_parallel(plans.len(), deadline, |index| {
+    let noted = Mutex::new(std::mem::take(traces));
+    coverage.run += explore::in_parallel(plans.len(), deadline, |index| {
         let plan = &plans[index];
         let run = world::run(worlds.reduced, plan);
+        noted.lock()[index] = Some(trace::hash(&run.trace));
         if run.unused.is_empty() {
             hit.lock().extend(plan.faults.iter().map(|it| (it.at.clone(), it.effect)));
         } else {
             missed.fetch_add(1, Ordering::Relaxed);
         }
-        let violation = twice(worlds.reduced, plan, &run, Some(calm)).into_iter().next();
-        let Some(violation) = violation.and_then(|_| worlds.confirm(plan)) else { return true };
-        let mut found = found.lock();
-        if found.as_ref().is_none_or(|(first, _)| index < *first) {
-            *found = Some((index, violation));
-        }
-        false
+        let is_violated = !oracle::violations(worlds.reduced, plan, &run, Some(calm)).is_empty();
+        !(is_violated && found.confirm(worlds, plan, index))
     });
-    coverage.plans += plans.len();
-    coverage.run += run;
+    *traces = noted.into_inner();
     coverage.missed += missed.into_inner();
     let hit = hit.into_inner();
     let gaps = hit.iter().filter(|(_, effect)| *effect == crate::Effect::Gap);
@@ -216,7 +234,50 @@ fn search(
         places.iter().filter(is_write).partition(|at| at.is_call());
     coverage.writes_hit = coverage.writes_hit.max(writes.len());
     coverage.calls_hit = coverage.calls_hit.max(calls.len());
-    found.into_inner().map(|(index, violation)| (plans[index].clone(), violation))
+    found.of(plans)
+}
+
+/// Runs the plans again that were run, until one has another trace.
+fn search_again(
+    worlds: &Worlds<'_>,
+    plans: &[Plan],
+    traces: &[Option<u64>],
+    deadline: Instant,
+    coverage: &mut Coverage,
+) -> Option<(Plan, Violation)> {
+    if worlds.reduced.disabled.contains(&Oracle::Determinism) {
+        return None;
+    }
+    let found = First::default();
+    let repeated = AtomicUsize::new(0);
+    explore::in_parallel(plans.len(), deadline, |index| {
+        let (plan, Some(first)) = (&plans[index], traces[index]) else { return true };
+        repeated.fetch_add(1, Ordering::Relaxed);
+        let differs = trace::hash(&world::run(worlds.reduced, plan).trace) != first;
+        !(differs && found.confirm(worlds, plan, index))
+    });
+    coverage.repeated += repeated.into_inner();
+    found.of(plans)
+}
+
+/// The violation of the first of many plans that has one.
+#[derive(Default)]
+struct First(Mutex<Option<(usize, Violation)>>);
+
+impl First {
+    /// Whether the plan violates an oracle in the whole cluster, too.
+    fn confirm(&self, worlds: &Worlds<'_>, plan: &Plan, index: usize) -> bool {
+        let Some(violation) = worlds.confirm(plan) else { return false };
+        let mut found = self.0.lock();
+        if found.as_ref().is_none_or(|(first, _)| index < *first) {
+            *found = Some((index, violation));
+        }
+        true
+    }
+
+    fn of(self, plans: &[Plan]) -> Option<(Plan, Violation)> {
+        self.0.into_inner().map(|(index, violation)| (plans[index].clone(), violation))
+    }
 }
 
 /// Replaces the previous version of the operator by the current one, without faults and with a crash

@@ -87,6 +87,8 @@ pub struct Coverage {
     pub plans: usize,
     /// Plans that were run.
     pub run: usize,
+    /// Those that were run again, with the same trace.
+    pub repeated: usize,
     /// Whether the exploration ended at a finding.
     pub found: bool,
     /// Writes of the operator in the calm run.
@@ -128,8 +130,14 @@ impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} of {} plans run in {:.1} s; {} of {} writes hit; {} watched resources",
-            self.run, self.plans, self.seconds, self.writes_hit, self.writes, self.watched
+            "{} of {} plans run in {:.1} s, {} of them twice; {} of {} writes hit; {} watched resources",
+            self.run,
+            self.plans,
+            self.seconds,
+            self.repeated,
+            self.writes_hit,
+            self.writes,
+            self.watched
         )?;
         if self.pairs > 0 {
             write!(f, "; {} of {} cancelling pairs of events hit", self.pairs_hit, self.pairs)?;
