@@ -426,10 +426,14 @@ impl<'a> World<'a> {
 
     /// Waits until the cluster has not changed for some time.
     pub(crate) async fn rest(&mut self) -> Result<(), Abort> {
-        let (mut quiet, mut passed) = (Duration::ZERO, Duration::ZERO);
-        while quiet < self.quiet {
+        self.rest_for(self.quiet).await
+    }
+
+    async fn rest_for(&mut self, quiet: Duration) -> Result<(), Abort> {
+        let (mut unchanged, mut passed) = (Duration::ZERO, Duration::ZERO);
+        while unchanged < quiet {
             let changes = self.tick().await? || self.gate.is_disturbed();
-            quiet = if changes { Duration::ZERO } else { quiet + CHECK_INTERVAL };
+            unchanged = if changes { Duration::ZERO } else { unchanged + CHECK_INTERVAL };
             passed += CHECK_INTERVAL;
             if self.gate.is_out_of_control() {
                 return Err(Abort::OutOfControl { step: self.step });
@@ -569,7 +573,8 @@ impl<'a> World<'a> {
                 incarnation.enqueue(kind, &key);
             }
         }
-        self.rest().await?;
+        // The faults are over: nothing is repeated late. An operator may act in a longer time.
+        self.rest_for(QUIET.max(self.config.quiet)).await?;
         self.run.idle_writes = before..self.gate.writes_so_far();
         self.run.idle_counts[1] = self.counts();
         let state = |value: Option<&Value>| State::of(&[], value);
