@@ -120,10 +120,12 @@ evenkeel = { workspace = true, features = [\"v1_36\"] }
 evenkeel-sim = { workspace = true }
 evenkeel-test = { workspace = true }
 bytes = { workspace = true }
+futures-util = { workspace = true }
 http = { workspace = true }
 jiff = { workspace = true }
 k8s-openapi = { workspace = true }
 kube = { workspace = true }
+parking_lot = { workspace = true }
 schemars = { workspace = true }
 serde = { workspace = true }
 serde_json = { workspace = true }
