@@ -6,6 +6,8 @@ mod incarnation;
 
 mod replicas;
 
+mod quiet;
+
 mod logs;
 
 mod schedule;
@@ -30,6 +32,8 @@ use tokio::time::Instant;
 
 use incarnation::Incarnation;
 pub(crate) use incarnation::Reconciled;
+use quiet::QUIET;
+pub(crate) use quiet::quiet;
 pub(crate) use reduced::reduced;
 pub(crate) use schedule::Decision;
 use schedule::Schedule;
@@ -46,17 +50,6 @@ use crate::workload::{ObjectRef, Step};
 
 /// The start of the wall clock, in seconds since the Unix epoch.
 const EPOCH: i64 = 1_767_225_600;
-
-/// How long the cluster must not change to be at rest.
-const QUIET: Duration = Duration::from_secs(15);
-
-/// The same if a fault hits watches: longer than a watch of the operator lasts, and longer than the
-/// longest delay before a watch is opened again.
-const QUIET_WATCHES: Duration = Duration::from_secs(60);
-
-/// The same if a watch is silent: it may be the list of a start, for which the runtime waits 65 seconds
-/// before it is repeated.
-const QUIET_SILENT: Duration = Duration::from_secs(100);
 
 /// How long it takes at most until requests for an object that was poisoned are repeated: longer than
 /// the longest delay before another attempt.
@@ -141,16 +134,6 @@ pub(crate) enum Abort {
     Unsettled { step: usize },
     /// The operator sent too many requests.
     OutOfControl { step: usize },
-}
-
-/// Returns how long the cluster must not change to be at rest.
-pub(crate) fn quiet(config: &Config, plan: &Plan) -> Duration {
-    let quiet = match plan.hits_watches() {
-        _ if plan.faults.iter().any(|fault| fault.effect == Effect::Freeze) => QUIET_SILENT,
-        true => QUIET_WATCHES,
-        false => QUIET,
-    };
-    quiet.max(config.quiet).max(plan.longest_retry())
 }
 
 /// Runs the workload of a plan without faults. As much time passes as with them, in which an operator
