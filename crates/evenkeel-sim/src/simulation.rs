@@ -443,6 +443,10 @@ impl Config {
     /// one.
     pub(crate) fn generated_workloads(&self, run: &Run) -> Vec<Vec<Step>> {
         let rejected = run.rejected.iter().map(|(step, _)| *step).collect();
-        workload::schema::workloads(&self.crds, &self.workload, &rejected)
+        let mut workloads = workload::schema::workloads(&self.crds, &self.workload, &rejected);
+        if !self.disabled_faults.iter().any(|(effect, _)| *effect == Effect::DeleteObject) {
+            workloads.extend(workload::without_children(&self.workload, run));
+        }
+        workloads
     }
 }

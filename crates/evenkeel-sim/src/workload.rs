@@ -2,11 +2,13 @@
 
 pub(crate) mod schema;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::world::{Change, Run};
 
 /// An object by type, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -173,6 +175,24 @@ pub(crate) fn declare(declared: &mut BTreeMap<String, Value>, step: &Step) {
         }
         _ => {}
     }
+}
+
+/// Returns one workload for each child that the operator has created in a run and that exists at the
+/// end of its workload: another client deletes it when the cluster is at rest, so that only a watch
+/// shows it.
+pub(crate) fn without_children(workload: &[Step], run: &Run) -> Vec<Vec<Step>> {
+    let mut children = BTreeSet::new();
+    for write in run.requests.writes.iter().filter(|write| write.code == 201) {
+        let object = write.object();
+        let mut changes = run.changes[run.changes_before..].iter();
+        let last = changes.rfind(|it| it.step < run.steps && it.object.path() == object);
+        // An object with a generated name has another one in each run.
+        let generated = |it: &&Change| !it.object.value["metadata"]["generateName"].is_null();
+        let kept = last.filter(|it| !it.deleted && !generated(it));
+        children.extend(kept.map(|it| ObjectRef::of(&it.object.value)));
+    }
+    let delete = |child| workload.iter().cloned().chain([Step::Delete(child)]).collect();
+    children.into_iter().map(delete).collect()
 }
 
 /// Returns a patch with one field.

@@ -11,10 +11,11 @@ use crate::world::Run;
 
 /// O1, differential: if what the user has declared after a step is what was declared after an earlier
 /// one, then the children of the operator are the same: after a rollback, a change that is taken back
-/// at once, a deletion and recreation.
+/// at once, a deletion and recreation, the deletion of a child.
 pub(super) fn transitions(workload: &[Step], run: &Run, violations: &mut Vec<Violation>) {
-    // What the server has rejected was not declared.
-    if !run.rejected.is_empty() {
+    let rejected: BTreeSet<usize> = run.rejected.iter().map(|(step, _)| *step).collect();
+    // Its object is gone.
+    if rejected.iter().any(|step| matches!(workload.get(*step), Some(Step::Recreate(_)))) {
         return;
     }
     let written: BTreeSet<String> = run
@@ -26,8 +27,11 @@ pub(super) fn transitions(workload: &[Step], run: &Run, violations: &mut Vec<Vio
         .collect();
     let mut declared = BTreeMap::new();
     let mut seen: Vec<(BTreeMap<String, Value>, &State)> = Vec::new();
-    for (step, state) in workload.iter().zip(&run.states) {
-        declare(&mut declared, step);
+    for (index, (step, state)) in workload.iter().zip(&run.states).enumerate() {
+        // What the server has rejected was not declared.
+        if !rejected.contains(&index) {
+            declare(&mut declared, step);
+        }
         if let Some((_, earlier)) = seen.iter().find(|(earlier, _)| *earlier == declared) {
             compare(earlier, state, &written, violations);
         } else {
