@@ -18,8 +18,8 @@ use crate::{fail, shrink, subprocess, trace};
 /// The time that replayed plans may take.
 const UNLIMITED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many plans are run before each of them is run again: with a short budget, more plans are worth
-/// more than repetitions.
+/// How many plans are run before each of them is run again, if there are so many: with a short budget,
+/// another plan is worth more than a repetition.
 const REPEATED: usize = 4_000;
 
 /// Runs the simulation and fails with its report.
@@ -101,6 +101,7 @@ pub(crate) fn explore(simulation: &Simulation) -> Report {
         .or_else(|| search_workloads(worlds, simulation, &calm, deadline, &mut report.coverage));
     let found =
         found.or_else(|| search_upgrade(worlds, simulation, &calm, deadline, &mut report.coverage));
+    let found = found.or_else(|| search_again(worlds, deadline, &mut report.coverage));
     report.coverage.found = found.is_some();
     let pairs = explore::cancelling_pairs(&calm);
     report.coverage.pairs = pairs.len();
@@ -181,8 +182,8 @@ impl Worlds<'_> {
     }
 }
 
-/// Runs the plans until one violates an oracle; returns the first of them. Then runs them once more:
-/// another trace shows that the operator is not deterministic.
+/// Runs the plans until one violates an oracle; returns the first of them. After many plans, those
+/// that were run are repeated.
 fn search(
     worlds: &Worlds<'_>,
     plans: &[Plan],
@@ -192,29 +193,28 @@ fn search(
 ) -> Option<(Plan, Violation)> {
     coverage.plans += plans.len();
     plans.chunks(REPEATED).find_map(|plans| {
-        let mut traces = vec![None; plans.len()];
-        search_once(worlds, plans, calm, deadline, &mut traces, coverage)
-            .or_else(|| search_again(worlds, plans, &traces, deadline, coverage))
+        let found = search_once(worlds, plans, calm, deadline, coverage);
+        let repeats = found.is_none() && coverage.ran.len() >= REPEATED;
+        if repeats { search_again(worlds, deadline, coverage) } else { found }
     })
 }
 
-/// Runs the plans until one violates an oracle, and notes the hashes of their traces.
+/// Runs the plans until one violates an oracle, and notes those that were run.
 fn search_once(
     worlds: &Worlds<'_>,
     plans: &[Plan],
     calm: &Run,
     deadline: Instant,
-    traces: &mut Vec<Option<u64>>,
     coverage: &mut Coverage,
 ) -> Option<(Plan, Violation)> {
     let found = First::default();
     let missed = AtomicUsize::new(0);
     let hit = Mutex::new(BTreeSet::new());
-    let noted = Mutex::new(std::mem::take(traces));
+    let ran = Mutex::new(BTreeMap::new());
     coverage.run += explore::in_parallel(plans.len(), deadline, |index| {
         let plan = &plans[index];
         let run = world::run(worlds.reduced, plan);
-        noted.lock()[index] = Some(trace::hash(&run.trace));
+        ran.lock().insert(index, trace::hash(&run.trace));
         if run.unused.is_empty() {
             hit.lock().extend(plan.faults.iter().map(|it| (it.at.clone(), it.effect)));
         } else {
@@ -223,7 +223,8 @@ fn search_once(
         let is_violated = !oracle::violations(worlds.reduced, plan, &run, Some(calm)).is_empty();
         !(is_violated && found.confirm(worlds, plan, index))
     });
-    *traces = noted.into_inner();
+    let ran = ran.into_inner().into_iter();
+    coverage.ran.extend(ran.map(|(index, trace)| (plans[index].clone(), trace)));
     coverage.missed += missed.into_inner();
     let hit = hit.into_inner();
     let gaps = hit.iter().filter(|(_, effect)| *effect == crate::Effect::Gap);
@@ -237,27 +238,23 @@ fn search_once(
     found.of(plans)
 }
 
-/// Runs the plans again that were run, until one has another trace.
+/// Runs the plans again that were run, until one has another trace: the operator is not deterministic.
 fn search_again(
     worlds: &Worlds<'_>,
-    plans: &[Plan],
-    traces: &[Option<u64>],
     deadline: Instant,
     coverage: &mut Coverage,
 ) -> Option<(Plan, Violation)> {
+    let (plans, traces): (Vec<Plan>, Vec<u64>) = coverage.ran.drain(..).unzip();
     if worlds.reduced.disabled.contains(&Oracle::Determinism) {
         return None;
     }
     let found = First::default();
-    let repeated = AtomicUsize::new(0);
-    explore::in_parallel(plans.len(), deadline, |index| {
-        let (plan, Some(first)) = (&plans[index], traces[index]) else { return true };
-        repeated.fetch_add(1, Ordering::Relaxed);
-        let differs = trace::hash(&world::run(worlds.reduced, plan).trace) != first;
+    coverage.repeated += explore::in_parallel(plans.len(), deadline, |index| {
+        let plan = &plans[index];
+        let differs = trace::hash(&world::run(worlds.reduced, plan).trace) != traces[index];
         !(differs && found.confirm(worlds, plan, index))
     });
-    coverage.repeated += repeated.into_inner();
-    found.of(plans)
+    found.of(&plans)
 }
 
 /// The violation of the first of many plans that has one.

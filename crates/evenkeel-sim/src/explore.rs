@@ -106,6 +106,9 @@ pub struct Coverage {
     /// The events that were missed.
     #[serde(skip)]
     pub(crate) gaps: BTreeSet<At>,
+    /// The plans that were run and not repeated yet, with the hashes of their traces.
+    #[serde(skip)]
+    pub(crate) ran: Vec<(Plan, u64)>,
     /// Resources that the operator watches.
     pub watched: usize,
     /// Plans whose faults did not all happen.
