@@ -34,7 +34,8 @@ pub enum Tier {
     /// Every single fault at every write, event and watch, within 10 seconds: for each `cargo test`.
     #[default]
     T0,
-    /// Also pairs of faults, random mixes and workloads from the schema, within 3 minutes: for CI.
+    /// Also pairs of faults, random mixes, workloads from the schema and children deleted at rest, within
+    /// 3 minutes: for CI.
     T1,
     /// Random plans for two hours: for nights.
     T2,
